@@ -125,8 +125,9 @@ class ScalingConfig(_Config):
 
     Args:
         trainer_resources: Reserved for the calling side; by default nothing.
-        num_workers: How many workers; 0 runs the loop in the calling process, a pair `(least,
-            most)` takes as many as the machine has room for.
+        num_workers: How many workers; 0 runs the loop in the calling process. With a pair
+            `(least, most)` there are as many as there is room for, more or fewer while it runs as
+            resources come and go.
         use_gpu: Whether each worker has a GPU.
         resources_per_worker: What each worker reserves, as `{"CPU": 2}`; by default a CPU, or a
             GPU with `use_gpu`.
@@ -137,8 +138,8 @@ class ScalingConfig(_Config):
             list has one dict per worker.
         use_tpu: Must be `False`: there are no TPUs here.
         topology: Must be `None`, as it is about TPUs.
-        elastic_resize_monitor_interval_s: Of clusters, where workers may be added later; the
-            number is chosen when the run begins.
+        elastic_resize_monitor_interval_s: How many seconds pass until it is looked again whether
+            there is room for more workers of such a pair, or for fewer.
 
     Raises:
         ValueError: For numbers that make no sense, or that contradict each other.
@@ -159,7 +160,7 @@ class ScalingConfig(_Config):
     label_selector: dict[str, str] | list[dict[str, str]] | None = None
     use_tpu: bool = False
     topology: str | None = None
-    elastic_resize_monitor_interval_s: float = 60.0
+    elastic_resize_monitor_interval_s: float = 1.0
     _max_cpu_fraction_per_node: float | None = None
 
     def __post_init__(self) -> None:
@@ -176,6 +177,12 @@ class ScalingConfig(_Config):
         ):
             raise ValueError(
                 f"placement_strategy is one of {STRATEGIES}; got {self.placement_strategy!r}"
+            )
+        interval = self.elastic_resize_monitor_interval_s
+        if not _is_amount(interval):
+            raise ValueError(
+                "elastic_resize_monitor_interval_s is a number of seconds that is not negative; "
+                f"got {interval!r}"
             )
         self._check_gpus()
 

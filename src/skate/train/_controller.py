@@ -3,6 +3,9 @@
 start group ─► events of all ranks ─► record ─► answer all ─► … ─► all finished ─► result
      ▲                  │ a rank raised, died, hangs
      └── again, from the last checkpoint ◄── end the group (max_failures times, else raise)
+
+A group whose workers come and go (`_elastic.py`) is formed anew where loops have a ResilientState
+(`_replacing.py`). Others are ended at their next checkpoint, and begin again with another size.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from skate._run.result import Result
 from skate._run.types import Config
 from skate.exceptions import SkateError
 from skate.train._conversation import Conversation, WorkersFailed, has_died
+from skate.train._elastic import SizeChanged
 from skate.train._errors import (
     WorkerGroupError,
     WorkerHungError,
@@ -30,8 +34,9 @@ from skate.train._errors import (
 from skate.train._events import FINISHED, JOINING, LEAVING, MEETING, Answer, Event
 from skate.train._gpus import share_gpus
 from skate.train._group import WorkerGroup
+from skate.train._membership import SETUP, STEPS
 from skate.train._recorder import Recorder
-from skate.train._replacing import WorkerReplacement, answers_to
+from skate.train._replacing import GroupReforming, answers_to
 from skate.train._shipping import pickled_loop
 from skate.train._view import View
 from skate.train._worker import WorkerJob
@@ -80,6 +85,7 @@ class TrainController:
         self._recorder = recorder
         self._view = view
         self._failures = 0
+        self._size: int | None = None  # of the next group, where it follows what there is
 
     def run(self) -> Result:
         try:
@@ -101,12 +107,18 @@ class TrainController:
                     raise failure_of(failed.failures) from shown_cause(failed.failures)
                 self._recorder.roll_back()
                 self._view.restarting(self._failures, failed.failures)
+                self._size = None
+            except SizeChanged as changed:
+                self._recorder.roll_back()
+                self._view.resized(changed.size)
+                self._size = changed.size
 
     def _run_group(self) -> Any:
         group = WorkerGroup(
             self._plan.scaling,
             self._recorder.run.run_config.worker_runtime_env,
             self._plan.backend.backend_cls.worker_cls,
+            self._size,
         )
         try:
             return self._train(group)
@@ -141,7 +153,7 @@ class TrainController:
         self, events: Conversation, group: WorkerGroup, backend: Backend
     ) -> list[Event] | None:
         """Until all loops are done: their last events. None if they were stopped."""
-        replacement = WorkerReplacement(
+        reforming = GroupReforming(
             group,
             events,
             backend,
@@ -151,17 +163,48 @@ class TrainController:
         )
         while True:
             try:
-                reports = events.next()
+                reports = events.next(lambda: self._look(events, group))
                 if all(event.kind == FINISHED for event in reports):
                     return reports
                 if not self._respond(reports, events, group):
                     return None
+                self._look(events, group)
             except WorkersFailed as failed:
                 if not self._plan.replaces:
                     raise
-                joined = replacement.replace(failed.failures)
-                self._recorder.delete_unfinished()
-                self._welcome(joined, events, group, True, replacement.datasets)
+                joined = reforming.replace(failed.failures)
+                self._welcome_anew(joined, events, group, reforming)
+            except SizeChanged as changed:
+                if events.stage != STEPS:
+                    raise
+                self._resize(changed.size, events, group, reforming)
+
+    def _look(self, events: Conversation, group: WorkerGroup) -> None:
+        """Raise SizeChanged if loops with a ResilientState should have more company, or less."""
+        if events.stage == STEPS and group.can_change:
+            size = group.elasticity.changed(len(group))
+            if size is not None:
+                raise SizeChanged(size)
+
+    def _resize(
+        self, size: int, events: Conversation, group: WorkerGroup, reforming: GroupReforming
+    ) -> None:
+        joined = reforming.resize(size)
+        if joined is None:
+            group.elasticity.postpone()
+            return
+        self._view.resized(len(group))
+        self._welcome_anew(joined, events, group, reforming)
+
+    def _welcome_anew(
+        self,
+        joined: dict[int, Event],
+        events: Conversation,
+        group: WorkerGroup,
+        reforming: GroupReforming,
+    ) -> None:
+        self._recorder.delete_unfinished()
+        self._welcome(joined, events, group, True, reforming.datasets)
 
     def _respond(self, reports: list[Event], events: Conversation, group: WorkerGroup) -> bool:
         """Do what all workers have asked for, and answer them; False if the run is over."""
@@ -181,11 +224,25 @@ class TrainController:
         checkpoint = self._recorder.record(reports)
         self._view.reported(self._recorder.run)
         stop = self._recorder.should_stop()
-        answer = Answer(self._recorder.next_checkpoint, checkpoint, stop=stop)
+        size = None if stop else self._size_from_here(reports, events, group)
+        ends = stop or size is not None
+        answer = Answer(self._recorder.next_checkpoint, checkpoint, stop=ends)
         events.answer(answer, self._plan.replaces)
-        if stop:
+        if ends:
             events.wait(STOP_GRACE_SECONDS)
+        if size is not None:
+            raise SizeChanged(size)
         return not stop
+
+    def _size_from_here(
+        self, reports: list[Event], events: Conversation, group: WorkerGroup
+    ) -> int | None:
+        """How many workers should go on from a checkpoint that was just reported, so that nothing
+        is done twice; None if that is no other number than before."""
+        has_checkpoint = any(event.checkpoint_name for event in reports)
+        if not has_checkpoint or events.stage != SETUP:
+            return None
+        return group.elasticity.changed(len(group))
 
     def _welcome(
         self,

@@ -67,6 +67,7 @@ class Conversation:
         self._monitor = group.monitor
         self._view = view
         self._asked: dict[Any, int] = {}
+        self._found: dict[int, Event] = {}  # what has come of that
         self.stage = SETUP
         self.log: AnswerLog = AnswerLog()
         self._ask(dict.fromkeys(range(len(group))))
@@ -93,6 +94,7 @@ class Conversation:
         self._ask(dict.fromkeys(range(len(self._workers)), answer))
 
     def _ask(self, answers: Mapping[int, Answer | None]) -> None:
+        self._found = {}
         self._asked = {
             self._workers[rank].next_event.remote(answer): rank for rank, answer in answers.items()
         }
@@ -101,18 +103,21 @@ class Conversation:
         """The workers of these ranks are gone: nothing will come of what they were asked."""
         self._asked = {ref: rank for ref, rank in self._asked.items() if rank not in ranks}
 
-    def collect_joining(self, joined: dict[int, Event], told: dict[int, int]) -> None:
+    def collect_joining(
+        self, joined: dict[int, Event], told: dict[int, int], ranks: Collection[int] | None = None
+    ) -> None:
         """Wait until all ranks have joined. A newcomer is told what was answered to all before.
 
         Args:
             joined: The ranks that have, with their events; others are added as they come.
             told: The newcomers, and how much each was told so far.
+            ranks: Whom to wait for; None is for all. What others say meanwhile is not lost.
 
         Raises:
             WorkerFailed: For a rank that fails or dies; what has come so far stays.
         """
-        waiting = self._asked
-        for rank in range(len(self._workers)):
+        waiting = self._asked if ranks is None else {}
+        for rank in range(len(self._workers)) if ranks is None else ranks:
             if rank not in joined and rank not in waiting.values():
                 waiting[self._workers[rank].next_event.remote(None)] = rank
         for rank, event in self._monitor.answers(waiting, lambda *_: self._check()):
@@ -135,13 +140,19 @@ class Conversation:
         )
         raise WorkerFailed(rank, error)
 
-    def next(self) -> list[Event]:
-        """The next event of each rank, when all are there."""
-        found: dict[int, Event] = {}
+    def next(self, look: Callable[[], None]) -> list[Event]:
+        """The next event of each rank, when all are there.
+
+        Args:
+            look: Is called whenever nothing has come for a while; if it raises, what has come is
+                kept for the next call.
+        """
+        found = self._found
 
         def silence(missing: list[int], seconds: float) -> None:
             self._check()
             self._view.waiting(missing, found, seconds)
+            look()
 
         try:
             for rank, event in self._monitor.answers(self._asked, silence):

@@ -15,7 +15,8 @@ JOINING, LEAVING = "joining", "leaving"  # the part of a loop that survives deat
 
 
 class StoppedError(BaseException):
-    """`RunConfig.stop` is met: leaves the loop, past its `except Exception`."""
+    """The run is over, or goes on without this worker: leaves the loop, past its `except
+    Exception`."""
 
 
 @dataclass

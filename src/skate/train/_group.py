@@ -1,4 +1,4 @@
-"""The workers of a run: actors in one placement group, started, asked and ended together."""
+"""The workers of a run: actors with reserved resources, started, asked and ended together."""
 
 from __future__ import annotations
 
@@ -8,44 +8,50 @@ from typing import Any
 
 import skate
 from skate._run.config import ScalingConfig
-from skate.exceptions import TaskUnschedulableError
-from skate.train._labels import check_labels
+from skate.train._elastic import Elasticity
 from skate.train._monitor import WorkerFailed, WorkerMonitor
 from skate.train._places import WorkerPlace, here, places_of
+from skate.train._reservations import Reservations, resources_per_worker
 from skate.train._worker import TrainWorker
-from skate.util.placement_group import PlacementGroup, placement_group, remove_placement_group
-from skate.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 # A report, a ping and a call of a back end may overlap.
 CONCURRENT_CALLS = 4
 
 
 class WorkerGroup:
-    """What back ends see of the workers."""
+    """What back ends see of the workers.
+
+    Args:
+        scaling: How many workers, and what each gets.
+        runtime_env: The environment of their processes.
+        worker_cls: Their class, if it is another one than usual.
+        size: How many of a range to begin with; None is as many as there is room for.
+    """
 
     def __init__(
         self,
         scaling: ScalingConfig,
         runtime_env: object = None,
         worker_cls: type[TrainWorker] | None = None,
+        size: int | None = None,
     ) -> None:
         skate.init(ignore_reinit_error=True)
         self._resources = resources_per_worker(scaling)
-        count = number_of_workers(scaling, self._resources)
-        bundles = [dict(self._resources) for _ in range(count)]
-        head = scaling._trainer_resources_not_none
-        self._reservation = _reserve([*bundles, *([head] if head else [])], scaling)
+        self.elasticity: Elasticity = Elasticity(scaling, self._resources)
+        self._reservations = Reservations(
+            scaling, self._resources, size or self.elasticity.start_size()
+        )
         self.workers: list[Any] = []
         self._places: list[WorkerPlace] = []
         self.failures: dict[int, BaseException] = {}  # of the calls from here, by rank
         try:
-            self._start(count, runtime_env, worker_cls or TrainWorker)
+            self._start(runtime_env, worker_cls or TrainWorker)
         except BaseException:
             self.shutdown()
             raise
         self.monitor: WorkerMonitor = WorkerMonitor(self.workers)
 
-    def _start(self, count: int, runtime_env: Any, worker_cls: type[TrainWorker]) -> None:
+    def _start(self, runtime_env: Any, worker_cls: type[TrainWorker]) -> None:
         rest = {k: v for k, v in self._resources.items() if k not in ("CPU", "GPU", "memory")}
         options = {
             "num_cpus": self._resources.get("CPU", 0),
@@ -58,11 +64,39 @@ class WorkerGroup:
         given = {name: value for name, value in options.items() if value is not None}
         actor: Any = skate.remote(worker_cls)
         self._actor: Any = actor.options(**given)
-        self.workers.extend(self._new_worker(rank) for rank in range(count))
+        self._fill()
+
+    def _fill(self) -> None:
+        """Start workers where there is room for them."""
+        ranks = range(len(self.workers), len(self._reservations))
+        self.workers.extend(map(self._new_worker, ranks))
 
     def _new_worker(self, rank: int) -> object:
-        place = PlacementGroupSchedulingStrategy(self._reservation, rank)
+        place = self._reservations.place(rank)
         return self._actor.options(scheduling_strategy=place).remote()
+
+    @property
+    def can_change(self) -> bool:
+        """Whether `grow` and `shrink` are possible."""
+        return self._reservations.can_change
+
+    def grow(self, size: int) -> set[int]:
+        """Have so many workers, or as many as there is room for; the ranks that are new."""
+        before = len(self)
+        self._reservations.grow(size)
+        self._fill()
+        self._places = []
+        return set(range(before, len(self)))
+
+    def shrink(self, size: int) -> None:
+        """End all workers but the first ones, and give back what they had."""
+        for rank in range(size, len(self)):
+            skate.kill(self.workers[rank])
+            self.monitor.forget(rank)
+            self.failures.pop(rank, None)
+        del self.workers[size:]
+        self._reservations.shrink(size)
+        self._places = []
 
     def replace(self, rank: int) -> None:
         """End a worker, if it has not ended, and start another in its place."""
@@ -141,48 +175,4 @@ class WorkerGroup:
             for worker in self.workers:
                 skate.kill(worker)
         finally:
-            remove_placement_group(self._reservation)
-
-
-def resources_per_worker(scaling: ScalingConfig) -> dict[str, float]:
-    """What each worker reserves. By default a CPU each; on a machine with fewer CPUs than workers
-    they share what there is."""
-    wanted = scaling._resources_per_worker_not_none
-    if scaling.resources_per_worker is not None or "CPU" not in wanted:
-        return wanted
-    cpus = skate.cluster_resources().get("CPU", 0.0)
-    if cpus and scaling.min_workers > cpus:
-        return {**wanted, "CPU": int(100 * cpus / scaling.min_workers) / 100}
-    return wanted
-
-
-def number_of_workers(scaling: ScalingConfig, resources: dict[str, float]) -> int:
-    """All that were asked for; of a range, as many as there is room for."""
-    if not scaling.elasticity_enabled:
-        return scaling.max_workers
-    there = skate.cluster_resources()
-    room = [int(there.get(name, 0.0) / amount) for name, amount in resources.items()]
-    return max(scaling.min_workers, min([scaling.max_workers, *room]))
-
-
-def _reserve(bundles: Sequence[dict[str, float]], scaling: ScalingConfig) -> PlacementGroup:
-    check_labels(scaling.label_selector)
-    group = placement_group(list(bundles), strategy=scaling.placement_strategy)
-    try:
-        skate.get(group._ref)
-    except TaskUnschedulableError as error:
-        remove_placement_group(group)
-        raise TaskUnschedulableError(f"{error}. {_way_out(scaling)}") from None
-    except BaseException:
-        remove_placement_group(group)
-        raise
-    return group
-
-
-def _way_out(scaling: ScalingConfig) -> str:
-    if scaling.num_gpus_per_worker > skate.cluster_resources().get("GPU", 0.0):
-        return (
-            "No GPU was found for use_gpu=True: set use_gpu=False to train on the CPU, or say how "
-            "many GPUs there are with skate.init(num_gpus=…)"
-        )
-    return "Use fewer workers, or ask for less in ScalingConfig(resources_per_worker={…})"
+            self._reservations.release()

@@ -17,7 +17,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from skate._run.types import Positions
-from skate.train._events import JOINING, LEAVING, Answer, Event, Joined
+from skate.train._events import JOINING, LEAVING, Answer, Event, Joined, StoppedError
 
 SETUP, STEPS, AFTER = "setup", "steps", "after"
 
@@ -89,13 +89,19 @@ class Membership:
         Args:
             commits: How many the worker's state has; -1 if it has none that could be used.
             positions: How far the datasets were read at the last one.
+
+        Raises:
+            StoppedError: If the group goes on without this worker.
         """
         self._group = self._lost_group
         self.lost.clear()
         self._replay.clear()
         self.stage = STEPS
         event = Event(JOINING, commits=commits, positions=positions)
-        joined: Joined = self.exchange(event).value
+        answer = self.exchange(event)
+        if answer.stop:
+            raise StoppedError
+        joined: Joined = answer.value
         self._answered = self._committed = joined.committed
         self._replay.extend(joined.replay)
         return joined

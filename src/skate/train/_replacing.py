@@ -1,4 +1,5 @@
-"""Workers that die are replaced one by one, while the others keep what they have in memory.
+"""Workers that die are replaced one by one, and some come or go as resources do, while the others
+keep what they have in memory.
 
     a rank has died ─► interrupt the others ─► start a newcomer ─► all join ─► connect ─► answer
                        (their collectives       (it runs the loop   (at their    (a new
@@ -7,6 +8,9 @@
 
 Whoever dies on the way is replaced as well. The state with the most commits counts: a worker may
 have got through a collective in which another one was lost.
+
+    room for more ─► start newcomers ─► they join ─► interrupt the others ─► all join ─► …
+    room for less ─► interrupt all ─► the last ones leave their loops ─► the others join ─► …
 """
 
 from __future__ import annotations
@@ -27,8 +31,8 @@ from skate.train.backend import Backend, BackendConfig
 AT_ONE_COMMIT = 4  # deaths without a commit in between, after which it is the state's own fault
 
 
-class WorkerReplacement:
-    """Replaces workers of a group.
+class GroupReforming:
+    """Replaces workers of a group, and changes their number.
 
     Args:
         group: The group.
@@ -55,7 +59,8 @@ class WorkerReplacement:
         self._config = config
         self._prepare = prepare
         self._may_replace = may_replace
-        self._number = 0  # of the group, which is formed anew with each replacement
+        self._number = 0  # of the group, which is formed anew each time
+        self.datasets: list[dict[str, object]] | None = None  # parts for the group as it is now
         self._commits = -1  # at the last death,
         self._deaths = 0  # and how many there were since
 
@@ -73,22 +78,80 @@ class WorkerReplacement:
                 reasons, nobody has a state, or it happens too often.
         """
         self._check(failures)
-        self._number += 1
         dead = set(failures)
         self._interrupt(dead)
+        return self._reform({}, {}, dead, failures)
+
+    def resize(self, size: int) -> dict[int, Event] | None:
+        """Have another number of workers.
+
+        Args:
+            size: How many.
+
+        Returns:
+            With what all ranks have joined; None if nothing has changed, because there is no room
+            for more after all, or the new workers have failed.
+
+        Raises:
+            WorkersFailed: If others have failed meanwhile, and cannot be replaced.
+        """
+        before = len(self._group)
+        if size < before:
+            self._dismiss(size)
+            return self._reform({}, {}, set(), None)
         joined: dict[int, Event] = {}
         told: dict[int, int] = {}
+        new = self._group.grow(size)
+        try:
+            if new:
+                self._bring(new, joined, told)
+        except (SkateError, WorkerHungError, WorkerFailed):
+            self._group.shrink(before)
+            self._group.failures.clear()  # a death among the others is noticed by what they say
+            self.datasets = None
+            return None
+        if not new:
+            return None
+        self._interrupt(new)
+        return self._reform(joined, told, set(), None, is_prepared=True)
+
+    def _bring(self, new: set[int], joined: dict[int, Event], told: dict[int, int]) -> None:
+        """Have new workers come to where the others can take them in, who go on meanwhile."""
+        self.datasets = self._prepare(new)
+        told.update(dict.fromkeys(new, 0))
+        self._events.collect_joining(joined, told, new)
+
+    def _dismiss(self, size: int) -> None:
+        """Have all but the first workers leave their loops, and end them."""
+        leaving = set(range(size, len(self._group)))
+        self._interrupt(set())
+        calls = [self._group.workers[rank].dismiss.remote(LEAVE_SECONDS) for rank in leaving]
+        skate.wait(calls, num_returns=len(calls), timeout=LEAVE_SECONDS)
+        self._events.forget(leaving)
+        self._group.shrink(size)
+
+    def _reform(
+        self,
+        joined: dict[int, Event],
+        told: dict[int, int],
+        dead: set[int],
+        failures: dict[int, BaseException] | None,
+        is_prepared: bool = False,
+    ) -> dict[int, Event]:
+        """Have all join and connect, whoever dies on the way."""
         while True:
             try:
-                self._start(dead)
+                if not is_prepared:
+                    self._start(dead)
                 told.update(dict.fromkeys(dead, 0))
                 dead.clear()
                 self._events.collect_joining(joined, told)
-                self._check_progress(joined, failures)
+                if failures:
+                    self._check_progress(joined, failures)
                 self._connect()
                 return joined
             except WorkerFailed as failed:
-                failures = {failed.rank: failed.error}
+                failures, is_prepared = {failed.rank: failed.error}, False
                 self._check(failures)
                 dead.add(failed.rank)  # to those, if any, that were not started for its sake
                 joined.pop(failed.rank, None)
@@ -111,6 +174,7 @@ class WorkerReplacement:
 
     def _interrupt(self, dead: set[int]) -> None:
         """Whatever the others wait for, it will not come."""
+        self._number += 1
         alive = [rank for rank in range(len(self._group)) if rank not in dead]
         calls = [self._group.workers[rank].interrupt.remote(self._number) for rank in alive]
         calls += self._backend.on_interrupt(self._group, alive)
@@ -145,6 +209,7 @@ class WorkerReplacement:
         return WorkerFailed(rank, died.get(rank, error))
 
 
+LEAVE_SECONDS = 5.0  # in which the loops of workers that are not needed may clean up
 INTERRUPT_SECONDS = 60.0  # in which a worker that is alive must have heard of it
 
 

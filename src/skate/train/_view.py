@@ -97,6 +97,12 @@ class View:
             who = ", ".join(f"rank {r}: {type(e).__name__}" for r, e in sorted(failures.items()))
             self._say(f"failed ({who}); replaced, the others go on from their last commit")
 
+    def resized(self, size: int) -> None:
+        if self._live is not None:
+            self._draw(f"going on with {size} workers")
+        elif self._verbose:
+            self._say(f"resources have come or gone: going on with {size} workers")
+
     def goes_on(self, checkpoint: str) -> None:
         """The folder of the run has one already."""
         if self._verbose:

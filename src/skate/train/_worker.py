@@ -148,9 +148,16 @@ class TrainWorker:
             if hasattr(dataset, "abandon"):
                 dataset.abandon()
 
+    def dismiss(self, seconds: float) -> None:
+        """After an interrupt: have the loop end, as the group goes on without it, and wait for
+        that."""
+        self._mailbox.answers.put(Answer(0, stop=True))
+        self._thread.join(seconds)
+
     def start(self) -> None:
         """Begin the loop."""
-        threading.Thread(target=self._run, name="skate-train", daemon=True).start()
+        self._thread = threading.Thread(target=self._run, name="skate-train", daemon=True)
+        self._thread.start()
 
     def _run(self) -> None:
         assert self._session is not None

@@ -127,7 +127,7 @@ def prepare_model(
     with without_collections():  # the first one in a process imports torch._dynamo
         if not replaces:
             return torch.nn.parallel.DistributedDataParallel(model, **options)
-        prepared = ReconnectingDDP(model, session.info.world_size, options)
+        prepared = ReconnectingDDP(model, options)
         preparations(session).models.append(prepared)
         return prepared
 
@@ -151,18 +151,21 @@ def _fully_sharded(
 class ReconnectingDDP(torch.nn.parallel.DistributedDataParallel):
     """The same, which can be connected to another process group."""
 
-    def __init__(self, module: torch.nn.Module, size: int, options: dict[str, Any]) -> None:
-        # Gradients of three and more are summed up in an order that depends on where they are in
-        # the buffers that are sent. DDP orders those anew in its second step, unless it looks for
-        # unused parameters: then a group that was formed anew would get other sums.
-        self._options = {"find_unused_parameters": size > 2, **options}
-        super().__init__(module, **self._options)
+    def __init__(self, module: torch.nn.Module, options: dict[str, Any]) -> None:
+        self._options = options
+        super().__init__(module, **self._all_options())
         self._equalize_buffers()
 
     def connect(self) -> None:
         """Use the process group that is the default one now."""
-        super().__init__(self.module, **{**self._options, "init_sync": False})
+        super().__init__(self.module, **{**self._all_options(), "init_sync": False})
         self._equalize_buffers()
+
+    def _all_options(self) -> dict[str, Any]:
+        # Gradients of three and more are summed up in an order that depends on where they are in
+        # the buffers that are sent. DDP orders those anew in its second step, unless it looks for
+        # unused parameters: then a group that was formed anew would get other sums.
+        return {"find_unused_parameters": torch.distributed.get_world_size() > 2, **self._options}
 
     def _equalize_buffers(self) -> None:
         """Have all workers take over the buffers of rank 0, as running means, after each forward

@@ -1,0 +1,118 @@
+"""Room for the workers of a group."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+
+import skate
+from skate._run.config import ScalingConfig
+from skate.exceptions import TaskUnschedulableError
+from skate.train._labels import check_labels
+from skate.util.placement_group import PlacementGroup, placement_group, remove_placement_group
+from skate.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+GROWING = "skate-train-growing-"  # begins the names of reservations for further workers
+GROW_SECONDS = 2.0  # in which room that seems to be there must have been reserved
+LOOSE = ("PACK", "SPREAD")  # strategies that hold for workers that come later, as far as can be
+
+
+class Reservations:
+    """Reserves resources for workers, by rank.
+
+    Those of the least number of workers are reserved together, all or none. If there may be more,
+    each further one has a reservation of its own, which can be given back alone; where all must
+    be placed together, by a strict strategy, they are all reserved together.
+
+    Args:
+        scaling: How many workers there may be.
+        each: What each of them gets.
+        size: How many to begin with; further ones than the least number are left out if there is
+            no room for them after all.
+    """
+
+    def __init__(self, scaling: ScalingConfig, each: Mapping[str, float], size: int) -> None:
+        self._each = dict(each)
+        self.can_change = scaling.elasticity_enabled and scaling.placement_strategy in LOOSE
+        self._together = scaling.min_workers if self.can_change else size
+        head = scaling._trainer_resources_not_none
+        bundles = [dict(each) for _ in range(self._together)]
+        self._first = _reserve([*bundles, *([head] if head else [])], scaling)
+        self._further: list[PlacementGroup] = []
+        try:
+            self.grow(size)
+        except BaseException:
+            self.release()
+            raise
+
+    def __len__(self) -> int:
+        return self._together + len(self._further)
+
+    def place(self, rank: int) -> PlacementGroupSchedulingStrategy:
+        """Return where the worker of a rank is to run."""
+        if rank < self._together:
+            return PlacementGroupSchedulingStrategy(self._first, rank)
+        return PlacementGroupSchedulingStrategy(self._further[rank - self._together], 0)
+
+    def grow(self, size: int) -> None:
+        """Reserve for so many workers in all, or for as many as there is room for."""
+        while len(self) < size:
+            further = placement_group([self._each], name=GROWING + secrets.token_hex(8))
+            if not _is_there(further):
+                remove_placement_group(further)
+                return
+            self._further.append(further)
+
+    def shrink(self, size: int) -> None:
+        """Give back what was reserved for others than the first workers."""
+        while len(self) > max(size, self._together):
+            remove_placement_group(self._further.pop())
+
+    def release(self) -> None:
+        """Give back everything."""
+        self.shrink(0)
+        remove_placement_group(self._first)
+
+
+def _is_there(group: PlacementGroup) -> bool:
+    ready, _ = skate.wait([group._ref], timeout=GROW_SECONDS)
+    try:
+        skate.get(ready)
+    except TaskUnschedulableError:  # there is less than there was
+        return False
+    return bool(ready)
+
+
+def resources_per_worker(scaling: ScalingConfig) -> dict[str, float]:
+    """What each worker reserves. By default a CPU each; on a machine with fewer CPUs than workers
+    they share what there is."""
+    wanted = scaling._resources_per_worker_not_none
+    if scaling.resources_per_worker is not None or "CPU" not in wanted:
+        return wanted
+    cpus = skate.cluster_resources().get("CPU", 0.0)
+    if cpus and scaling.min_workers > cpus:
+        return {**wanted, "CPU": int(100 * cpus / scaling.min_workers) / 100}
+    return wanted
+
+
+def _reserve(bundles: Sequence[dict[str, float]], scaling: ScalingConfig) -> PlacementGroup:
+    check_labels(scaling.label_selector)
+    group = placement_group(list(bundles), strategy=scaling.placement_strategy)
+    try:
+        skate.get(group._ref)
+    except TaskUnschedulableError as error:
+        remove_placement_group(group)
+        raise TaskUnschedulableError(f"{error}. {_way_out(scaling)}") from None
+    except BaseException:
+        remove_placement_group(group)
+        raise
+    return group
+
+
+def _way_out(scaling: ScalingConfig) -> str:
+    if scaling.num_gpus_per_worker > skate.cluster_resources().get("GPU", 0.0):
+        return (
+            "No GPU was found for use_gpu=True: set use_gpu=False to train on the CPU, or say how "
+            "many GPUs there are with skate.init(num_gpus=…)"
+        )
+    return "Use fewer workers, or ask for less in ScalingConfig(resources_per_worker={…})"
