@@ -332,3 +332,45 @@ def test_sums_of_a_trial_go_on_from_its_checkpoint(run):
 
     (trial,) = run(counting, max_failures=1).trials
     assert trial.last_result["timesteps_total"] == 40
+
+
+def test_a_process_that_ends_with_its_trial_is_not_the_fault_of_the_next(run):
+    """Which was given to it while the one before was told to stop."""
+
+    def objective(config):
+        try:
+            tune.report({"score": config["x"]})
+        finally:
+            if config["x"] < 3:
+                os._exit(1)
+
+    analysis = run(
+        objective,
+        config={"x": tune.grid_search([0, 1, 2, 3])},
+        stop=lambda trial_id, result: True,
+        max_concurrent_trials=1,
+    )
+    assert [trial.num_results for trial in analysis.trials] == [1, 1, 1, 1]
+    assert {trial.status for trial in analysis.trials} == {"TERMINATED"}
+
+
+def test_a_trial_that_ends_its_process_is_not_run_again_for_that(run, tmp_path):
+    """Also in a process that another trial has used."""
+    begun = tmp_path / "begun"
+    begun.mkdir()
+
+    def objective(config):
+        (begun / f"{config['x']}-{os.getpid()}").touch()
+        if config["x"] == 1:
+            os._exit(1)
+        tune.report({"score": 1})
+
+    analysis = run(
+        objective,
+        config={"x": tune.grid_search([0, 1, 2])},
+        stop=lambda trial_id, result: True,
+        max_concurrent_trials=1,
+        raise_on_failed_trial=False,
+    )
+    assert [trial.status for trial in analysis.trials] == ["TERMINATED", "ERROR", "TERMINATED"]
+    assert sorted(path.name.partition("-")[0] for path in begun.iterdir()) == ["0", "1", "2"]

@@ -16,7 +16,7 @@ import uuid
 import weakref
 from abc import ABC, abstractmethod
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, BinaryIO
 
 import skate
 from skate._run.syncing import make_synced_folders, sync_folder
@@ -114,10 +114,9 @@ class LocalFolder(StorageFolder):
 
     def write(self, name: str, data: bytes) -> None:
         place = self._at(name)
-        self.make(os.path.dirname(place))
-        draft = f"{place}.{uuid.uuid4().hex[:8]}.draft"
+        draft = f"{place}.{os.urandom(4).hex()}.draft"
         try:
-            with open(draft, "wb") as file:
+            with self._opened(draft) as file:
                 file.write(data)
                 if self.synced:
                     file.flush()
@@ -128,6 +127,14 @@ class LocalFolder(StorageFolder):
         except BaseException:
             self.delete(os.path.relpath(draft, self.path))
             raise
+
+    def _opened(self, place: str) -> BinaryIO:
+        """A new file; its folder is made if it is missing."""
+        try:
+            return open(place, "wb")
+        except FileNotFoundError:
+            self.make(os.path.dirname(place))
+            return open(place, "wb")
 
     def delete(self, name: str = "") -> None:
         place = self._at(name)

@@ -216,8 +216,9 @@ class Storage:
         if not self.is_local:
             self.folder.write(name, self._complete_lines(name) + line)
             return
-        place = os.path.join(self.local_path, name)
+        place = os.path.join(self.path, name)
         if name not in self._whole:
+            self.local_folder.make()
             self._whole.add(name)
             drop_cut_line(place)
         append_whole(place, line, self.synced)

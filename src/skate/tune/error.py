@@ -18,6 +18,27 @@ class NothingToTakeUpError(TuneError, NothingToRestoreError):
     """There is no search to take up at this place."""
 
 
+class TrialTimeoutError(TuneError, TimeoutError):
+    """A trial has said nothing for longer than `TuneConfig.trial_timeout` allows.
+
+    Args:
+        trial: The trial's name.
+        seconds: How long it may.
+    """
+
+    def __init__(self, trial: str, seconds: float) -> None:
+        super().__init__(trial, seconds)
+        self.trial = trial
+        self.seconds = seconds
+
+    def __str__(self) -> str:
+        return (
+            f"trial {self.trial} has neither reported nor ended for {self.seconds:g} seconds, the "
+            "trial_timeout of TuneConfig: its process was ended. Report more often, or give it "
+            "more time; with FailureConfig(max_failures=…) it is tried again"
+        )
+
+
 class LostDataError(TuneError, ValueError):
     """A search cannot go on with what its folder holds.
 

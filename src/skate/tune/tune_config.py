@@ -6,6 +6,7 @@ import datetime
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from numbers import Real
 from typing import Any
 
 from skate._core.nearest import SpelledOut
@@ -33,6 +34,11 @@ class TuneConfig(SpelledOut):
         trial_dirname_creator: Makes the name of a trial's folder.
         chdir_to_trial_dir: Whether trials run in their own folder, and not in the program's
             working directory.
+        trial_timeout: Seconds that a trial may run without a report, a checkpoint or its end. One
+            that is silent for longer has failed, with a `TrialTimeoutError`; `None` is no limit.
+        seed: With a number, a search on the same number of workers is the same each time: the
+            searcher and the scheduler draw the same, and results are handled in the order of
+            their trials, whoever was faster, for which trials that run wait for each other.
 
     Raises:
         ValueError: If a value is not one of those.
@@ -54,6 +60,8 @@ class TuneConfig(SpelledOut):
     trial_name_creator: Callable[[Any], str] | None = None
     trial_dirname_creator: Callable[[Any], str] | None = None
     chdir_to_trial_dir: bool = False
+    trial_timeout: float | None = None
+    seed: int | None = None
 
     def __post_init__(self) -> None:
         if self.mode not in (None, "min", "max"):
@@ -61,6 +69,11 @@ class TuneConfig(SpelledOut):
         check_whole("num_samples", self.num_samples, -1, ", -1 is without end")
         if self.max_concurrent_trials is not None:
             check_whole("max_concurrent_trials", self.max_concurrent_trials, 0, ", 0 is no limit")
+        if self.seed is not None:
+            check_whole("seed", self.seed, 0)
+        timeout = self.trial_timeout
+        if timeout is not None and (not isinstance(timeout, Real) or not timeout > 0):
+            raise ValueError(f"trial_timeout takes a number of seconds above 0; got {timeout!r}")
 
 
 @dataclass

@@ -6,7 +6,7 @@
 
 A trial waits for a verdict where somebody may have one: at a checkpoint, when it reaches its stop
 criteria, and at every result if a scheduler or stopper looks at them. Else it goes on at once, and
-results travel in batches.
+results travel in batches: whoever takes one waits a moment for those that follow at once.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import threading
 from skate.tune.execution.events import TrialEvent, TrialVerdict
 
 _MOST_WAITING = 5000  # events, before a trial that does not wait has to
+_GATHER_SECONDS = 0.002  # for what follows an event that nobody waits for
 
 
 class Halted(SystemExit):
@@ -28,6 +29,7 @@ class Channel:
     def __init__(self) -> None:
         lock = threading.Lock()
         self._arrived = threading.Condition(lock)
+        self._paused = threading.Condition(lock)  # the trial waits, or is over
         self._answered = threading.Condition(lock)
         self._events: list[TrialEvent] = []
         self._verdict: TrialVerdict | None = None
@@ -46,6 +48,7 @@ class Channel:
                     self._answered.wait_for(lambda: not self._events)
                 return TrialVerdict.HALT if self._halting else TrialVerdict.GO_ON
             self._verdict, self._waiting = None, True
+            self._paused.notify()
             self._answered.wait_for(lambda: self._verdict is not None)
             self._waiting = False
             assert self._verdict is not None
@@ -65,6 +68,7 @@ class Channel:
         in between."""
         with self._arrived:
             self._arrived.wait_for(lambda: self._events or self.over, seconds)
+            self._paused.wait_for(lambda: self._waiting or self.over, _GATHER_SECONDS)
             events, self._events = self._events, []
             self._answered.notify()
             return events, self.over
@@ -74,3 +78,4 @@ class Channel:
         with self._arrived:
             self.over = True
             self._arrived.notify()
+            self._paused.notify()

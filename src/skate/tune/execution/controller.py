@@ -170,9 +170,13 @@ class TuneController:
                     f"skate.init(num_cpus=…, num_gpus=…, resources={{…}})"
                 )
 
-    def next_trial_to_start(self) -> Steps[Trial | None]:
-        """The trial that is to run next, if one is."""
-        if self._stopping or (0 < self._max_concurrent <= len(self._held)):
+    def next_trial_to_start(self, leaving: int = 0) -> Steps[Trial | None]:
+        """Find the trial that is to run next, if one is.
+
+        Args:
+            leaving: How many of those that have a process will have none by then.
+        """
+        if self._stopping or (0 < self._max_concurrent <= len(self._held) - leaving):
             return None
         yield from self._fill_queue()
         trial = self.scheduler.choose_trial_to_run(self)

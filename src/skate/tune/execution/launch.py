@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import os
@@ -25,6 +26,7 @@ from skate.tune.execution.programs import is_class
 from skate.tune.execution.reporting import ProgressReporting
 from skate.tune.execution.resume import take_up
 from skate.tune.execution.runner import Runner
+from skate.tune.execution.seeding import SeededDraws
 from skate.tune.execution.snapshots import Snapshots, restore_callbacks
 from skate.tune.experiment.experiment import Experiment
 from skate.tune.experiment.state_file import StateLog
@@ -66,7 +68,9 @@ def execute(
         skate.init()
     search_alg = make_search(tuning)
     scheduler = make_scheduler(tuning.scheduler)
-    _hand_over_properties(search_alg, scheduler, tuning, experiment)
+    draws = SeededDraws(tuning.seed) if tuning.seed is not None else None
+    with draws or contextlib.nullcontext():
+        _hand_over_properties(search_alg, scheduler, tuning, experiment)
     log = StateLog(experiment.storage)
     callbacks = _callbacks(run.callbacks or ())
     controller = _controller(experiment, tuning, run, search_alg, scheduler)
@@ -85,15 +89,17 @@ def execute(
     )
     results = AppendBuffer(_FLUSH_EVERY_SECONDS) if _writes_files() else None
     flushing = [results.flush_if_due] if results is not None else []
-    performer = Performer(controller, callbacks, log, results, notes)
+    performer = Performer(controller, callbacks, log, results, notes, draws)
     reuse, steps = tuning.reuse_actors, is_class(experiment.trainable)
     runner = Runner(
         controller,
         performer,
         WorkerPool(experiment.trainable, skate.cluster_resources(), reuse is not False),
-        waits_always=not _nobody_decides(scheduler, experiment.stopper),
+        waits_always=draws is not None or not _nobody_decides(scheduler, experiment.stopper),
         reuse_instances=bool(reuse) and steps,
         chdir=tuning.chdir_to_trial_dir,
+        in_step=draws is not None,
+        trial_timeout=tuning.trial_timeout,
         on_tick=[
             *flushing,
             snapshots.save_if_due,
@@ -229,6 +235,8 @@ def _hand_over_properties(
 ) -> None:
     metric, mode = tuning.metric, tuning.mode
     config, spec = experiment.spec["config"], experiment.public_spec
+    if tuning.seed is not None:
+        search_alg.set_seed(tuning.seed)
     taken = search_alg.set_search_properties(metric, mode, config, **spec)
     if not taken and has_unresolved_values(config):
         raise ValueError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from skate._run.append_buffer import AppendBuffer
@@ -27,6 +28,7 @@ class Performer:
         log: The lines of the experiment.
         results: Collects the lines of the trials' ledgers; `None` if these are not written.
         notes: Who says what goes wrong.
+        draws: Entered while the controller decides, as `SeededDraws`.
     """
 
     def __init__(
@@ -36,6 +38,7 @@ class Performer:
         log: StateLog,
         results: AppendBuffer | None = None,
         notes: ExperimentNotes | None = None,
+        draws: AbstractContextManager[None] | None = None,
     ) -> None:
         self._controller = controller
         self._callbacks = CallbackList(callbacks)
@@ -43,16 +46,23 @@ class Performer:
         self._log = log
         self._results = results
         self._notes = notes
+        self._draws = draws
 
     def run(self, steps: Steps[Outcome]) -> Outcome:
         """Carry out effects as they come; return what has come of them."""
         while True:
             try:
-                effect = next(steps)
+                effect = self._next(steps)
             except StopIteration as end:
                 outcome: Outcome = end.value
                 return outcome
             self.perform(effect)
+
+    def _next(self, steps: Steps[Outcome]) -> Effect:
+        if self._draws is None:
+            return next(steps)
+        with self._draws:
+            return next(steps)
 
     def perform(self, effect: Effect) -> None:
         """Carry out one effect."""
@@ -77,6 +87,7 @@ class Performer:
                 trial.ledger.close()
                 self._log.progress(trial)
                 trial.close_storage()
+                trial.settle()
                 if self._notes is not None:
                     self._notes.ended(trial)
             case effects.CopyCheckpoint(trial, source, name):

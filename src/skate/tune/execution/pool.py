@@ -16,15 +16,24 @@ _CLOSING_SECONDS = 5.0  # for the last instances to clean up
 
 
 class PooledWorker:
-    """A process, the resources it holds, and the trial it runs."""
+    """A process, the resources it holds, and the trial it runs.
+
+    Args:
+        actor: The process.
+        resources: What it holds.
+        group: Where it holds that, if there are several bundles.
+    """
 
     def __init__(self, actor: Any, resources: PlacementGroupFactory, group: Any) -> None:
         self.actor = actor
         self.resources = resources
         self.group = group
         self.trial: Trial | None = None
-        self.used = False  # by an earlier trial
+        self.leaving: Trial | None = None  # the one before, if it has not left yet
+        self.used = False  # by an earlier trial, and the next has not begun
+        self.in_two_steps = False  # whether that one begins when it is known that it can
         self.idle_since: float = 0.0
+        self.heard: float | None = None  # when its trial said something last
 
 
 class WorkerPool:
@@ -52,7 +61,7 @@ class WorkerPool:
                     return None
                 self._end(self._idle.pop())
             worker = self._start(wanted)
-        worker.trial = trial
+        worker.trial, worker.heard = trial, None
         self._busy.append(worker)
         return worker
 
@@ -76,6 +85,14 @@ class WorkerPool:
             options["scheduling_strategy"] = _in_group(group, resources)
         return PooledWorker(new_worker(self._trainable_ref, options), resources, group)
 
+    def pass_on(self, worker: PooledWorker, trial: Trial) -> bool:
+        """Give a worker, whose trial is told to leave, to the next one, if that may use it."""
+        if not self._reuse or trial.placement_group_factory != worker.resources:
+            return False
+        worker.leaving, worker.trial = worker.trial, trial
+        worker.used, worker.in_two_steps = True, False
+        return True
+
     def give_back(self, worker: PooledWorker) -> None:
         """Its trial is over; the worker may be used again."""
         worker.trial = None
@@ -88,7 +105,7 @@ class WorkerPool:
 
     def drop(self, worker: PooledWorker) -> None:
         """It is dead, stuck, or not to be used again."""
-        worker.trial = None
+        worker.trial = worker.leaving = None
         if worker in self._busy:
             self._busy.remove(worker)
         self._end(worker)

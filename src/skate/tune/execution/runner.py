@@ -7,12 +7,20 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import skate
 from skate._core.live_rows import announce
 from skate._run.context import SessionInfo
 from skate._run.reporting import AUTOMATIC, totals_in
 from skate._run.values import flatten
-from skate.tune.execution.events import Began, Ended, TrialVerdict
+from skate.tune.error import TrialTimeoutError
+from skate.tune.execution.calls import Calls, CallsInStep
+from skate.tune.execution.events import (
+    Began,
+    Ended,
+    Reported,
+    Saved,
+    TrialEvent,
+    TrialVerdict,
+)
 from skate.tune.execution.session import TrialTask
 
 if TYPE_CHECKING:
@@ -37,6 +45,8 @@ class Runner:
         waits_always: bool,
         reuse_instances: bool = False,
         chdir: bool = False,
+        in_step: bool = False,
+        trial_timeout: float | None = None,
         on_tick: Sequence[Callable[[], None]] = (),
     ) -> None:
         self._controller = controller
@@ -46,7 +56,8 @@ class Runner:
         self._reuse_instances = reuse_instances
         self._chdir = chdir
         self._on_tick = on_tick
-        self._calls: dict[Any, PooledWorker] = {}
+        self._trial_timeout = trial_timeout
+        self._calls = CallsInStep() if in_step else Calls()
         self._halting: set[str] = set()
         announce("trials", controller, live_rows_of)
 
@@ -63,11 +74,11 @@ class Runner:
         self._performer.run(self._controller.check_stopper())
         for trial in self._controller.trials_to_halt():
             self._halting.add(trial.trial_id)
-        started = self._start_trials()
+        started = self._calls.may_start and self._start_trials()
         if self._calls:
-            ready, _ = skate.wait(list(self._calls), num_returns=1, timeout=_PATIENCE_SECONDS)
-            for ref in ready:
-                self._handle(ref, self._calls.pop(ref))
+            for worker, outcome in self._calls.answered(_PATIENCE_SECONDS):
+                self._handle(worker, *outcome)
+            self._end_silent_trials()
         elif not started and not self._controller.is_finished:
             time.sleep(_NOTHING_TO_DO_SECONDS)  # a searcher has nothing to suggest right now
         self._pool.retire_idle(_PATIENCE_SECONDS)
@@ -87,25 +98,44 @@ class Runner:
             started = True
         return started
 
-    def _next_trial(self) -> Trial | None:
-        return self._performer.run(self._controller.next_trial_to_start())
+    def _next_trial(self, leaving: int = 0) -> Trial | None:
+        return self._performer.run(self._controller.next_trial_to_start(leaving))
 
     def _begin(self, trial: Trial) -> bool:
         worker = self._pool.take(trial)
         if worker is not None:
-            self._call(worker, worker.actor.begin.remote(self._task(trial)))
+            # A process that was used may have died since. Whether a trial has begun there is to
+            # be known: from its folder if that is new, else because it begins in two steps.
+            worker.in_two_steps = worker.used and not self._is_new(trial)
+            task = self._task(trial)
+            self._call(worker, worker.actor.begin.remote(task, not worker.in_two_steps))
         return worker is not None
+
+    def _is_new(self, trial: Trial) -> bool:
+        return trial.storage.is_local and not trial.storage.exists()
+
+    def _pass_on(self, worker: PooledWorker, trial: Trial) -> bool:
+        """Tell a trial to leave, and begin the next one with the same call, if there is one."""
+        if trial.export_formats:
+            return False
+        following = self._next_trial(leaving=1)
+        if following is None or not self._is_new(following):
+            return False
+        if not self._pool.pass_on(worker, following):
+            return False
+        self._call(worker, worker.actor.hand_over.remote(self._task(following)))
+        self._controller.start(following)
+        return True
 
     def _task(self, trial: Trial) -> TrialTask:
         latest = trial.latest_checkpoint_result
         metrics = latest.metrics if latest else {}
-        trial.init_local_path()
         return TrialTask(
             info=SessionInfo(
                 experiment_name=trial.experiment_dir_name,
                 trial_name=str(trial),
                 trial_id=trial.trial_id,
-                trial_dir=trial.local_path,
+                trial_dir=trial.path if trial.storage.is_local else trial.local_path,
                 trial_resources=trial.placement_group_factory,
                 storage=trial.storage,
             ),
@@ -119,49 +149,84 @@ class Runner:
             next_checkpoint=trial.next_checkpoint,
             waits_always=self._waits_always,
             log_files=trial.log_to_file or None,
-            working_directory=os.path.abspath(trial.local_path) if self._chdir else None,
+            working_directory=os.path.abspath(trial.path) if self._chdir else None,
             export_formats=tuple(trial.export_formats),
             reuse_instance=self._reuse_instances,
             restore_retries=int(os.environ.get("TUNE_RESTORE_RETRY_NUM") or 0),  # as with Ray
         )
 
     def _call(self, worker: PooledWorker, ref: Any) -> None:
-        self._calls[ref] = worker
+        self._calls.add(worker, ref)
 
     # -- what trials send --------------------------------------------------------------------
 
-    def _handle(self, ref: Any, worker: PooledWorker) -> None:
-        trial = worker.trial
-        assert trial is not None
-        try:
-            events = skate.get(ref)
-        except Exception as error:
-            self._on_error(worker, trial, error)
-            return
+    def _handle(
+        self, worker: PooledWorker, events: Sequence[TrialEvent], error: Exception | None
+    ) -> None:
         verdict = TrialVerdict.GO_ON
         for event in events:
             if isinstance(event, Ended):
-                self._release(worker, trial, usable=not event.stuck)
-                return
-            worker.used = worker.used and not isinstance(event, Began)
-            if verdict is TrialVerdict.GO_ON:
-                verdict = self._performer.run(self._controller.on_event(trial, event))
+                self._release(worker, usable=not event.stuck)
+                verdict = TrialVerdict.GO_ON
+            elif verdict is TrialVerdict.GO_ON:
+                verdict = self._tell(worker, event)
+        if events:
+            worker.heard = time.monotonic()
+        if error is not None:
+            self._on_error(worker, error)
+        elif worker.trial is not None:
+            self._answer(worker, worker.trial, verdict)
+
+    def _tell(self, worker: PooledWorker, event: Began | Reported | Saved) -> TrialVerdict:
+        """Tell the controller; what the trial is told."""
+        if isinstance(event, Began):
+            worker.used = False
+        trial = worker.leaving or worker.trial
+        assert trial is not None
+        return self._performer.run(self._controller.on_event(trial, event))
+
+    def _answer(self, worker: PooledWorker, trial: Trial, verdict: TrialVerdict) -> None:
         if verdict is TrialVerdict.GO_ON and trial.trial_id in self._halting:
             verdict = TrialVerdict.HALT
+        if verdict is TrialVerdict.HALT and self._pass_on(worker, trial):
+            return
         self._call(worker, worker.actor.exchange.remote(verdict))
 
-    def _release(self, worker: PooledWorker, trial: Trial, usable: bool) -> None:
+    def _release(self, worker: PooledWorker, usable: bool) -> None:
+        """The trial has left; so has, if it was to be followed at once, the one before."""
+        trial, following = worker.leaving or worker.trial, worker.leaving and worker.trial
+        assert trial is not None
+        worker.leaving = None
         self._halting.discard(trial.trial_id)
-        if usable:
-            self._pool.give_back(worker)
-        else:
+        if not usable:
             self._pool.drop(worker)
+        elif following is None:
+            self._pool.give_back(worker)
         self._performer.run(self._controller.on_released(trial))
+        if not usable and following is not None:
+            self._begin(following)
 
-    def _on_error(self, worker: PooledWorker, trial: Trial, error: Exception) -> None:
+    def _end_silent_trials(self) -> None:
+        """Trials that say nothing for too long have failed; those that wait for others have not
+        begun to be silent."""
+        if self._trial_timeout is None:
+            return
+        before = time.monotonic() - self._trial_timeout
+        for worker in self._calls.workers():
+            if worker.heard is not None and worker.heard < before:
+                self._calls.drop(worker)
+                self._on_error(worker, TrialTimeoutError(str(worker.trial), self._trial_timeout))
+
+    def _on_error(self, worker: PooledWorker, error: Exception) -> None:
         """What failed may have left anything behind: its process is not used again."""
+        trial, leaving = worker.trial, worker.leaving
+        used, steps = worker.used, worker.in_two_steps
+        assert trial is not None
         self._pool.drop(worker)
-        if worker.used:  # it died before this trial came: not the trial's fault
+        if leaving is not None:
+            self._halting.discard(leaving.trial_id)
+            self._performer.run(self._controller.on_failure(leaving, error))
+        if used and (steps or self._is_new(trial)):  # it died before this trial came
             self._begin(trial)
             return
         self._halting.discard(trial.trial_id)

@@ -23,8 +23,8 @@ _ORIGINAL = "TUNE_ORIG_WORKING_DIR"  # programs for Ray look for it
 
 
 class TrialWorker:
-    """One trial at a time, in a thread of its own, from the first `exchange` on, which returns the
-    trial's events; `Ended` is the last of them. What it raised is raised by the call after."""
+    """One trial at a time, in a thread of its own. All calls return events of trials; `Ended` is
+    the last of each. What a trial raised is raised by the call after."""
 
     def __init__(self, trainable: Any) -> None:
         self._trainable = trainable
@@ -34,14 +34,28 @@ class TrialWorker:
         self._exports = False
         self._instance: Any = None
 
-    def begin(self, task: TrialTask) -> list[TrialEvent]:
-        """Take a trial. It starts when the driver knows that its process lives."""
+    def begin(self, task: TrialTask, at_once: bool = False) -> list[TrialEvent]:
+        """Take a trial, and make its folder, which says that it was taken also if this is the
+        last that is heard of this process. It starts at once, or with the first `exchange`."""
+        if task.info.storage.is_local:
+            task.info.storage.local_folder.make()
         adopt_signing_key(task.signing_key)
         self._channel = Channel()
         self._error = None
         self._exports = bool(task.export_formats)
         self._thread = threading.Thread(target=self._run, args=(task,), name="trial", daemon=True)
-        return [Began(os.getpid())]
+        began = Began(os.getpid())
+        if not at_once:
+            return [began]
+        thread, self._thread = self._thread, None
+        thread.start()
+        events, over = self._channel.take(_LONGEST_CALL_SECONDS)
+        return [began, *events, *([Ended()] if over and self._error is None else ())]
+
+    def hand_over(self, task: TrialTask) -> list[TrialEvent]:
+        """Halt the trial and begin the next one at once; not if the first does not leave."""
+        events = self.exchange(TrialVerdict.HALT)
+        return events if events[-1] != Ended() else [*events, *self.begin(task, at_once=True)]
 
     def exchange(self, verdict: TrialVerdict) -> list[TrialEvent]:
         """Give the trial its verdict; what comes next from it."""

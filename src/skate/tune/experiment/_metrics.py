@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -25,21 +24,33 @@ class MetricSummary:
         self.minimum = float("inf")
         self.maximum = float("-inf")
         self.last: float = float("nan")
-        self._recent: deque[float] = deque(maxlen=_RECENT_VALUES)
+        self._recent: list[float] | None = None  # while there is one value at most
 
     def add(self, value: float) -> None:
+        if self.count:
+            self._remember(value)
         self.count += 1
-        self.total += value
+        self.total = self.total + value if self.count > 1 else value
         if value < self.minimum:
             self.minimum = value
         if value > self.maximum:
             self.maximum = value
         self.last = value
-        self._recent.append(value)
+
+    def _remember(self, value: float) -> None:
+        """Note a value after the first: many trials have one, and a list for each of its metrics
+        would be most of what they need."""
+        recent = self._recent or [self.last]
+        self._recent = [*recent[1 - _RECENT_VALUES :], value]
+
+    @property
+    def recent(self) -> list[float]:
+        """The last ten values."""
+        return self._recent or [self.last] * min(self.count, 1)
 
     def summary(self) -> dict[str, float]:
         """By the names of the scopes of `get_best_trial`."""
-        recent = list(self._recent)
+        recent = self.recent
         nan = float("nan")
         if recent and self.minimum > self.maximum:  # nothing but NaN
             return dict.fromkeys(SCOPES, nan)
@@ -54,14 +65,14 @@ class MetricSummary:
 
     def state(self) -> list[Any]:
         """For the state file."""
-        return [self.count, self.total, self.minimum, self.maximum, *self._recent]
+        return [self.count, self.total, self.minimum, self.maximum, *self.recent]
 
     @classmethod
     def of(cls, state: list[Any]) -> MetricSummary:
         """From the state file."""
         course = cls()
         course.count, course.total, course.minimum, course.maximum, *recent = state
-        course._recent.extend(recent)
+        course._recent = recent if len(recent) > 1 else None
         course.last = recent[-1] if recent else float("nan")
         return course
 

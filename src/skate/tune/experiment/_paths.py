@@ -100,7 +100,7 @@ class TrialPaths:
     def close_storage(self) -> None:
         """Nothing more will be written for now."""
         self.storage.close()
-        self._local_path = None
+        self._storage = self._ledger = self._local_path = None
 
     @property
     def path(self) -> str:
@@ -134,7 +134,7 @@ class TrialPaths:
 
     def init_local_path(self) -> None:
         """Make the folder."""
-        os.makedirs(self.local_path, exist_ok=True)
+        os.makedirs(self.storage.local_path, exist_ok=True)
 
     def init_logdir(self) -> None:
         """An older name of `init_local_path`."""

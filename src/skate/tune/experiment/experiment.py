@@ -105,6 +105,7 @@ class Experiment:
         self._export_formats = export_formats
         self._max_failures = max_failures
         self._restore = restore
+        self._known_resources: dict[PlacementGroupFactory, PlacementGroupFactory] = {}
         self._dirnames: set[str] = set()
         self.spec: Config = {
             "run": self.run_identifier,
@@ -206,7 +207,8 @@ class Experiment:
             )
         if callable(wanted) and not isinstance(wanted, PlacementGroupFactory):
             wanted = wanted(config)
-        return as_resources(wanted if wanted is not None else own)
+        found = as_resources(wanted if wanted is not None else own)
+        return self._known_resources.setdefault(found, found)  # one object for all trials
 
     # -- who it is ---------------------------------------------------------------------------
 

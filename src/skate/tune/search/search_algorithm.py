@@ -42,6 +42,16 @@ class SearchAlgorithm:
         self._metric = self._metric or metric
         return True
 
+    def set_seed(self, seed: int) -> None:
+        """Draw as this seed says, unless there is one already; called before the first draw.
+
+        What draws from the global generators of `random` and NumPy needs nothing here: these are
+        seeded while trials are asked for.
+
+        Args:
+            seed: The seed of `TuneConfig`.
+        """
+
     @property
     def total_samples(self) -> int:
         """How many trials there will be; 0 if unknown."""

@@ -53,6 +53,10 @@ class SearchGenerator(SearchAlgorithm):
     ) -> bool:
         return self.searcher._tell(metric, mode, config, spec)
 
+    def set_seed(self, seed: int) -> None:
+        for layer in self._layers():
+            layer.set_seed(seed)
+
     def add_configurations(self, experiments: Any) -> None:
         from skate.tune.experiment.experiment import as_experiments
 

@@ -77,6 +77,16 @@ class Searcher(SavesState):
         """
         return False
 
+    def set_seed(self, seed: int) -> None:
+        """Draw as this seed says, unless there is one already; called before the first draw.
+
+        What draws from the global generators of `random` and NumPy needs nothing here: these are
+        seeded while a searcher is asked.
+
+        Args:
+            seed: The seed of `TuneConfig`.
+        """
+
     def _tell(self, metric: str | None, mode: str | None, config: Config, spec: Config) -> bool:
         """`set_search_properties`, also of a class that was written when there was no `spec`."""
         taken = accepted(self.set_search_properties, spec)

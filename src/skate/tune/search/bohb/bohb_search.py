@@ -53,6 +53,12 @@ class TuneBOHB(SpaceSearcher):
         self.bohber: Any = None
         self._begin(space)
 
+    def set_seed(self, seed: int) -> None:
+        if self._seed is None:
+            self._seed = seed
+            if self._space is not None:
+                self._space.seed(seed)
+
     def set_max_concurrency(self, max_concurrent: int) -> bool:
         self._max_concurrent = max_concurrent
         return True

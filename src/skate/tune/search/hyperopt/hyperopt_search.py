@@ -56,6 +56,7 @@ class HyperOptSearch(SpaceSearcher):
             self.algo = partial(self.algo, n_startup_jobs=n_initial_points)
         if gamma is not None:
             self.algo = partial(self.algo, gamma=gamma)
+        self._seed = random_state_seed
         self.rstate: np.random.RandomState = np.random.RandomState(random_state_seed)
         self.domain: Any = None
         self._points = plain_points(points_to_evaluate)
@@ -63,6 +64,11 @@ class HyperOptSearch(SpaceSearcher):
         self._live: dict[str, int] = {}
         self._hpopt_trials: Any = None
         self._begin(space)
+
+    def set_seed(self, seed: int) -> None:
+        if self._seed is None:
+            self._seed = seed
+            self.rstate = np.random.RandomState(seed % 2**32)
 
     def _translated(self, space: Mapping[str, Any]) -> dict[str, Any]:
         return self.convert_search_space(space)

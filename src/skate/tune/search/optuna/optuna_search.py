@@ -82,6 +82,17 @@ class OptunaSearch(SpaceSearcher):
             raise ValueError("with a list of modes, `metric` takes a list of names; got None")
         self._begin(space)
 
+    def set_seed(self, seed: int) -> None:
+        if self._seed is None and self._sampler is None:
+            self._seed = seed
+            if self._ot_study is not None:
+                self._ot_study.sampler = self._own_sampler()
+
+    def _own_sampler(self) -> Any:
+        import optuna
+
+        return self._sampler or optuna.samplers.TPESampler(seed=self._seed)
+
     def _translated(self, space: Mapping[str, Any]) -> dict[str, Any]:
         self._rounding = {
             name: domain
@@ -97,7 +108,7 @@ class OptunaSearch(SpaceSearcher):
         with quiet():
             self._ot_study = optuna.create_study(
                 storage=self._storage,
-                sampler=self._sampler or optuna.samplers.TPESampler(seed=self._seed),
+                sampler=self._own_sampler(),
                 pruner=optuna.pruners.NopPruner(),
                 study_name=self._study_name,
                 load_if_exists=True,
