@@ -201,3 +201,11 @@ class TestConcat:
 def test_a_slice_does_not_carry_the_whole():
     block = block_of_batch({"x": np.arange(1_000_000)})
     assert len(pickle.dumps(compact(block.slice(5, 10)))) < 10_000
+
+
+def test_blocks_with_thousands_of_columns_each_their_own():
+    blocks = [pa.table({f"{block}_{n}": [n] for n in range(4000)}) for block in range(2)]
+    joined = concat(blocks)
+    assert joined.num_rows == 2
+    assert joined.column_names == [*blocks[0].column_names, *blocks[1].column_names]
+    assert joined["1_7"].to_pylist() == [None, 7]

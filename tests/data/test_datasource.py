@@ -77,3 +77,18 @@ def test_a_source_of_ones_own():
             return [ReadTask(lambda c=c: [{"c": [c]}]) for c in "abc"]
 
     assert [row["c"] for row in skate.data.read_datasource(Letters()).take_all()] == list("abc")
+
+
+@pytest.mark.engines("inline")
+def test_files_of_the_drivers_machine_are_read_by_the_driver(tmp_path):
+    place = tmp_path / "a.txt"
+    place.write_text("hello")
+    assert FileBasedDatasource(place).supports_distributed_reads
+    assert not FileBasedDatasource(f"local://{place}").supports_distributed_reads
+
+
+@pytest.mark.engines("inline")
+def test_no_file_with_such_an_ending(tmp_path):
+    (tmp_path / "a.txt").write_text("hello")
+    with pytest.raises(ValueError, match=r"No input files found .* file extensions: \['csv'\]"):
+        FileBasedDatasource(tmp_path, file_extensions=["csv"])

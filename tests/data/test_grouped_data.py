@@ -143,3 +143,12 @@ class TestGroupsOfFewRows:
     def test_a_wrong_key_lists_the_columns(self):
         with pytest.raises(KeyError, match=r"'kk'.*\['id'\]"):
             skate.data.range(3).groupby("kk").count().take_all()
+
+
+@pytest.mark.engines("local")
+def test_who_has_no_rows_misses_no_column():
+    rows = skate.data.range(10).filter(lambda row: row["id"] > 10)
+    assert rows.groupby("nowhere").count().take_all() == []
+    assert rows.select_columns(["nowhere"]).take_all() == []
+    with pytest.raises(KeyError, match="nowhere"):
+        skate.data.range(10).map(lambda row: row).groupby("nowhere").count().take_all()

@@ -368,3 +368,12 @@ class TestLargeFiles:
             sizes = [block.num_rows for block in task.read()]
             assert len(sizes) > 1
             assert sum(sizes) == rows
+
+
+@pytest.mark.engines("inline")
+def test_dataset_kwargs(tmp_path):
+    skate.data.range(3).write_parquet(tmp_path)
+    rows = skate.data.read_parquet(tmp_path, dataset_kwargs={"memory_map": True})
+    assert rows.count() == len(rows.take_all()) == 3
+    with pytest.raises(ValueError, match=r"dataset_kwargs has \['partitioning'\]"):
+        skate.data.read_parquet(tmp_path, dataset_kwargs={"partitioning": "hive"})

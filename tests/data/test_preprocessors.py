@@ -183,3 +183,20 @@ class TestSimpleImputer:
         batch = learnt.transform_batch(pd.DataFrame({"b": [5]}))
         assert batch.to_dict("list") == {"b": [5], "a": [2.0]}
         assert np.dtype(batch["a"].dtype).kind == "f"
+
+
+@pytest.mark.parametrize("encoder", [MultiHotEncoder, OrdinalEncoder])
+def test_arrays_of_text_are_lists_of_categories(encoder):
+    frame = pd.DataFrame({"tags": [np.array(["a"]), np.array(["a", "b"])]})
+    rows = skate.data.from_pandas(frame)
+    fitted = encoder(["tags"]).fit(rows)
+    assert fitted.stats_ == {"unique_values(tags)": {"a": 0, "b": 1}}
+    expected = {MultiHotEncoder: [[1, 0], [1, 1]], OrdinalEncoder: [[0], [0, 1]]}[encoder]
+    assert [list(row["tags"]) for row in fitted.transform(rows).take_all()] == expected
+
+
+def test_a_concatenator_shows_what_it_was_given():
+    assert repr(Concatenator(columns=["a"])) == "Concatenator(columns=['a'])"
+    assert repr(Concatenator(exclude="b", dtype=np.float32)).startswith(
+        "Concatenator(dtype=<class 'numpy.float32'>, exclude=['b']"
+    )

@@ -42,3 +42,11 @@ def test_schema_without_running():
     dataset = skate.data.range(3).map(lambda row: row)
     assert dataset.schema(fetch_if_missing=False) is None
     assert skate.data.range(3).schema(fetch_if_missing=False).names == ["id"]
+
+
+def test_no_columns_are_a_schema_if_none_was_wanted(tmp_path):
+    skate.data.range(3).write_parquet(tmp_path)
+    chosen = skate.data.read_parquet(tmp_path, columns=[])
+    assert (chosen.count(), chosen.schema().names) == (3, [])
+    assert skate.data.range(3).select_columns([]).schema().names == []
+    assert skate.data.from_items([]).schema() is None

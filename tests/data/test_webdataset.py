@@ -62,3 +62,10 @@ def test_webdataset(tmp_path):
         ("k0", "t0", 0), ("k1", "t1", 1), ("k2", "t2", 2),
     ]  # fmt: skip
     np.testing.assert_array_equal(back[0]["png"], image)
+
+
+def test_arrays_as_torch_files_come_back_without_unpickling(tmp_path):
+    rows = [{"__key__": "a", "pt": np.array([1, 2, 3])}]
+    skate.data.from_items(rows).write_webdataset(tmp_path)
+    (row,) = skate.data.read_webdataset(tmp_path).take_all()
+    assert row["pt"].tolist() == [1, 2, 3]

@@ -21,7 +21,7 @@ class SameNames(FilenameProvider):
 @pytest.fixture
 def folder(tmp_path):
     skate.data.range(10, override_num_blocks=2).write_parquet(
-        tmp_path, filename_provider=SameNames()
+        tmp_path, mode="overwrite", filename_provider=SameNames()
     )
     return tmp_path
 
@@ -172,6 +172,16 @@ def test_names_that_would_lose_rows(tmp_path):
     with pytest.raises(ValueError, match=r"rows\.csv"):
         dataset.repartition(1).write_csv(tmp_path, filename_provider=OneName())
     assert skate.data.read_csv(tmp_path).count() == 4
+
+
+@pytest.mark.engines("inline")
+def test_parquet_files_that_are_added_say_of_which_write_they_are(tmp_path):
+    rows = skate.data.range(4)
+    with pytest.raises(ValueError, match=r"Write UUID .* missing from .*'0\.parquet'"):
+        rows.write_parquet(tmp_path, filename_provider=SameNames())
+    assert list(tmp_path.iterdir()) == []
+    rows.write_parquet(tmp_path, mode="overwrite", filename_provider=SameNames())
+    assert ids(tmp_path) == [0, 1, 2, 3]
 
 
 @pytest.mark.engines("local")

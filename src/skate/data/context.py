@@ -4,9 +4,10 @@ from enum import Enum
 
 from skate._core.public_names import name_publicly
 from skate.data._execution.options import ExecutionOptions, ExecutionResources
-from skate.data._settings.context import DataContext
+from skate.data._settings.context import PASSING_IO_ERRORS, DataContext
 
 DatasetContext = DataContext  # its name in older versions of Ray
+DEFAULT_RETRIED_IO_ERRORS = PASSING_IO_ERRORS
 
 
 class ShuffleStrategy(str, Enum):
@@ -21,6 +22,7 @@ class ShuffleStrategy(str, Enum):
 
 
 __all__ = [
+    "DEFAULT_RETRIED_IO_ERRORS",
     "DataContext",
     "DatasetContext",
     "ExecutionOptions",

@@ -221,6 +221,7 @@ class FileBasedDatasource(Datasource):
         open_stream_args: dict[str, object] | None = None,
         **options: object,
     ) -> None:
+        from skate.data._io.paths import is_of_driver
         from skate.data._io.read import file_options
         from skate.data.sources.streams import StreamSource
 
@@ -229,6 +230,11 @@ class FileBasedDatasource(Datasource):
         if options:
             raise TypeError(f"{type(self).__name__} got unknown arguments {sorted(options)}")
         self._source = StreamSource(files, FileReader(self))
+        self._read_by_driver = is_of_driver(paths)
+
+    @property
+    def supports_distributed_reads(self) -> bool:
+        return not self._read_by_driver
 
     def _read_stream(self, f: object, path: str) -> Iterable[object]:
         yield self._read_file(f, path)

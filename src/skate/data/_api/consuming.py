@@ -282,7 +282,9 @@ class Consuming(Core):
         if self._known_schema is None and fetch_if_missing:
             first = next(execute(plan.Limit(self._plan, 1), self._context), None)
             self._known_schema = first.get().schema if first is not None else None
-        if self._known_schema is None or not self._known_schema.names:
+        if self._known_schema is None:
+            return None
+        if not self._known_schema.names and not _selects_nothing(self._plan):
             return None
         return Schema(self._known_schema)
 
@@ -391,3 +393,10 @@ class Consuming(Core):
             f"a dataset has no [{key!r}]: select_columns() and filter() choose columns and rows, "
             "take(n) returns the first rows"
         )
+
+
+def _selects_nothing(node: plan.Node) -> bool:
+    """Return whether the rows have no columns because none was wanted."""
+    if isinstance(node, plan.Map):
+        return isinstance(node.step, SelectColumns) and not node.step.columns
+    return isinstance(node, plan.Read)

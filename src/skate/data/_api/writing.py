@@ -36,7 +36,7 @@ from skate.data._io.resumable import (
     resumed_sink,
     write_stage,
 )
-from skate.data._io.sinks import Datasink, FilenameProvider, WriteResult
+from skate.data._io.sinks import Datasink, FilenameProvider, SaveMode, UniqueNames, WriteResult
 
 
 class Writing(Consuming):
@@ -88,7 +88,10 @@ class Writing(Consuming):
                 block = block.select([field.name for field in inside]).cast(pa.schema(inside))
             parquet.write_table(block, file, **rest)
 
-        split = partial(_by_folder, files.names_for("parquet"), partition_cols, style)
+        names = files.names_for("parquet")
+        if files.folder.mode is SaveMode.APPEND:
+            names = UniqueNames(names)
+        split = partial(_by_folder, names, partition_cols, style)
         self._write_blocks(files, "parquet", write, split)
 
     def write_csv(self, path: object, **options: object) -> None:

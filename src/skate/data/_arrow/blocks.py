@@ -275,19 +275,18 @@ def _unified(blocks: Sequence[Block]) -> Block:
     schema = blocks[0].schema
     if all(block.schema.equals(schema) for block in blocks[1:]):
         return pa.concat_tables(blocks)
-    names = dict.fromkeys(name for block in blocks for name in block.column_names)
-    table = _table({name: _stacked(blocks, name) for name in names})
+    # Looked up by name: pivots have thousands of columns, no two blocks of them the same ones.
+    columns = [dict(zip(block.column_names, block.columns, strict=True)) for block in blocks]
+    absent = [pa.chunked_array([pa.nulls(len(block))]) for block in blocks]
+    names = dict.fromkeys(name for block in columns for name in block)
+    table = _table({name: unify(_stacked(columns, absent, name), name) for name in names})
     return mark_plain(table) if all(is_plain(block.schema) for block in blocks) else table
 
 
-def _stacked(blocks: Sequence[Block], name: str) -> pa.ChunkedArray:
-    return unify(
-        [
-            block[name] if name in block.column_names else pa.chunked_array([pa.nulls(len(block))])
-            for block in blocks
-        ],
-        name,
-    )
+def _stacked(
+    blocks: Sequence[Mapping[str, pa.ChunkedArray]], absent: Sequence[pa.ChunkedArray], name: str
+) -> list[pa.ChunkedArray]:
+    return [block.get(name, nulls) for block, nulls in zip(blocks, absent, strict=True)]
 
 
 def compact(block: Block) -> Block:

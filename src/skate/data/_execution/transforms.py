@@ -378,8 +378,8 @@ class SelectColumns:
 
     def __call__(self, blocks: Iterator[Block]) -> Iterator[Block]:
         for block in blocks:
-            if _is_nothing(block):
-                yield block
+            if not block.num_rows and not set(self.columns) <= set(block.column_names):
+                yield block.select([])  # who has no rows misses no column of them
                 continue
             check_columns(self.columns, block.column_names)
             yield block.select(list(self.columns))

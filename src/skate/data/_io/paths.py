@@ -44,6 +44,11 @@ class FilesOnSystem(NamedTuple):
     files: list[File]
 
 
+def is_of_driver(paths: Any) -> bool:
+    """Return whether the paths are said to be those of the driver's machine only."""
+    return all(os.fspath(path).startswith("local://") for path in _given(paths))
+
+
 def resolve(path: Any, filesystem: Any = None) -> tuple[pafs.FileSystem, str]:
     """The file system and the path on it."""
     text = os.fspath(path)
@@ -150,10 +155,19 @@ def find(
         endings = tuple(f".{extension.lstrip('.').lower()}" for extension in extensions)
         found = [file for file in found if file.path.lower().endswith(endings)]
     if not found and not ignore_missing:
-        ending = f" that ends in {list(extensions)}" if extensions is not None else ""
-        raise NoFilesError(f"there is no file{ending} in {[os.fspath(p) for p in given]}")
+        raise _no_files(given, extensions)
     assert system is not None
     return FilesOnSystem(system, found)
+
+
+def _no_files(given: Sequence[Any], extensions: Sequence[str] | None) -> NoFilesError:
+    places = [os.fspath(path) for path in given]
+    if extensions is None:
+        return NoFilesError(f"No input files found to read: there is no file in {places}")
+    return NoFilesError(
+        f"No input files found to read with the following file extensions: {list(extensions)}, "
+        f"in {places}; file_extensions=None takes files of any name"
+    )
 
 
 def _is_below(path: str, places: Sequence[str]) -> bool:

@@ -110,7 +110,8 @@ def read_parquet(
             unpickling those of a stranger runs the stranger's code.
         _block_udf: Is called with each block, as map_batches does.
         **options: Those of `read_csv`; `filter`, an expression of pyarrow (`.filter(expr=...)`
-            reads less); others go to pyarrow.parquet.ParquetFile.
+            reads less); others go to pyarrow.parquet.ParquetFile, as does what is in
+            `dataset_kwargs`.
 
     Raises:
         FileNotFoundError: If there is no such file, when it is looked for.
@@ -123,8 +124,9 @@ def read_parquet(
         ...     skate.data.read_parquet(folder, columns=["id"]).sum("id")
         3
     """
-    given = dict(options)
+    given: dict[str, Any] = dict(options)
     wanted = given.pop("filter", None)
+    given.update(_for_files(given.pop("dataset_kwargs", None) or {}))
     arguments = _left(given)
     added = [ROW_HASH] if include_row_hash else []
     added += ["path"] if given.get("include_paths") else []
@@ -141,6 +143,14 @@ def read_parquet(
     if _block_udf is None:
         return rows
     return rows.map_batches(_block_udf, batch_format="pyarrow", batch_size=None)
+
+
+def _for_files(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What Ray's users write for pyarrow's ParquetDataset, which knows more than the files."""
+    taken = [name for name in ("partitioning", "filters", "filesystem", "schema") if name in given]
+    if taken:
+        raise ValueError(f"dataset_kwargs has {taken}, which read_parquet takes itself")
+    return given
 
 
 def _with_tensors(

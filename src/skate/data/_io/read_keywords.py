@@ -91,6 +91,7 @@ class ParquetKeywords(ReadKeywords, total=False):
     """Options of `read_parquet`."""
 
     filter: pa.dataset.Expression | None
+    dataset_kwargs: Mapping[str, Any] | None
     memory_map: bool
     buffer_size: int
     pre_buffer: bool

@@ -154,6 +154,28 @@ class FilenameProvider:
         return f"{name.stem}_{block_index:06}_{row_index:06}{name.suffix}"
 
 
+class UniqueNames(FilenameProvider):
+    """Names of another provider, each of which has to say which write it is of: Parquet files
+    that are added to a folder are read as one dataset with what is there."""
+
+    def __init__(self, names: FilenameProvider) -> None:
+        super().__init__(names.dataset_uuid, names.file_format)
+        self._names = names
+
+    def get_filename_for_block(
+        self, block: Block, write_uuid: str, task_index: int, block_index: int
+    ) -> str:
+        name = self._names.get_filename_for_block(block, write_uuid, task_index, block_index)
+        if write_uuid not in name:
+            raise ValueError(
+                f"Write UUID {write_uuid!r} is missing from filename template {name!r}. "
+                "This could result in files being overwritten by a later write. "
+                "Modify your FileNameProvider implementation to have `write_uuid` in its names, "
+                "or write with mode='overwrite'"
+            )
+        return name
+
+
 class _RowCounter:
     """An actor that remembers how many rows it was given."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -130,6 +131,14 @@ class Concatenator(BuiltinPreprocessor):
         self.dtype = dtype
         self.raise_if_missing = raise_if_missing
         self.flatten = flatten
+
+    def __repr__(self) -> str:
+        given = {
+            name: getattr(self, name)
+            for name, parameter in inspect.signature(type(self)).parameters.items()
+            if getattr(self, name, parameter.default) not in (parameter.default, [])
+        }
+        return f"Concatenator({', '.join(f'{name}={value!r}' for name, value in given.items())})"
 
     def _transform_pandas(self, df: Any) -> Any:
         names = list(df.columns)

@@ -34,14 +34,21 @@ def _counted(column: pa.ChunkedArray, lists: bool) -> Mapping[Any, int]:
     if lists and is_list(column.type):
         column = pc.list_flatten(column)
     elif is_tensor(column.type) or is_list(column.type):
-        values = map(hashable, column_to_rows(column))
-        return Counter(chain.from_iterable(values) if lists else values)
+        return _counted_in_python(column, lists)
     try:
         pairs = pc.value_counts(column)
-    except pa.ArrowNotImplementedError:
-        return Counter(map(hashable, column_to_rows(column)))
+    except pa.ArrowNotImplementedError:  # objects, as arrays of text are
+        return _counted_in_python(column, lists)
     values, counts = (pairs.field(number).to_pylist() for number in (0, 1))
     return dict(zip(values, counts, strict=True))
+
+
+def _counted_in_python(column: pa.ChunkedArray, lists: bool) -> Counter[Any]:
+    values = map(hashable, column_to_rows(column))
+    if not lists:
+        return Counter(values)
+    items = (value if type(value) is tuple else (value,) for value in values)
+    return Counter(chain.from_iterable(items))
 
 
 def places_of(values: Any, known: Mapping[Any, int]) -> np.ndarray[Any, Any]:

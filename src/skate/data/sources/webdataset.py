@@ -253,8 +253,10 @@ def encoded(name: str, value: Any) -> bytes:
 
         return pickle.dumps(value)
     if kind in OF_TORCH:
-        file = io.BytesIO()
-        try_import("torch", "torch").save(value, file)
+        file, torch = io.BytesIO(), try_import("torch", "torch")
+        if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
+            value = torch.tensor(value)  # is read without unpickling
+        torch.save(value, file)
         return file.getvalue()
     if isinstance(value, str):
         return value.encode()
