@@ -15,6 +15,12 @@ from typing import Any, TypeVar
 
 import skate
 from ray_test_helpers.cluster_utils import Cluster
+from ray_test_helpers.subscriptions import (
+    ErrorSubscription,
+    LogSubscription,
+    init_error_pubsub,
+    init_log_pubsub,
+)
 
 _pytest: Any = import_module("pytest")  # who imports this runs under it
 _Function = TypeVar("_Function")
@@ -91,8 +97,27 @@ def shutdown_only() -> Iterator[None]:
 
 
 @_fixture()
+def error_pubsub() -> Iterator[ErrorSubscription]:
+    """Errors of tasks from now on, for `get_error_message`."""
+    subscription = init_error_pubsub()
+    yield subscription
+    subscription.close()
+
+
+@_fixture()
+def log_pubsub() -> Iterator[LogSubscription]:
+    """What workers print from now on, for `get_log_message` and its like."""
+    subscription = init_log_pubsub()
+    yield subscription
+    subscription.close()
+
+
+@_fixture()
 def maybe_external_redis() -> None:
     """There is none."""
+
+
+maybe_setup_external_redis = maybe_external_redis
 
 
 @_fixture()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import skate
-from ray_test_helpers import processes
+from ray_test_helpers import processes, subscriptions
 from skate.util import placement_group_table, remove_placement_group
 from skate.util.state import list_actors
 
@@ -23,6 +23,13 @@ run_string_as_driver_stdout_stderr = processes.run_string_as_driver_stdout_stder
 wait_for_children_of_pid = processes.wait_for_children_of_pid
 wait_for_children_of_pid_to_exit = processes.wait_for_children_of_pid_to_exit
 wait_for_pid_to_exit = processes.wait_for_pid_to_exit
+init_error_pubsub = subscriptions.init_error_pubsub
+init_log_pubsub = subscriptions.init_log_pubsub
+get_error_message = subscriptions.get_error_message
+get_log_batch = subscriptions.get_log_batch
+get_log_data = subscriptions.get_log_data
+get_log_message = subscriptions.get_log_message
+get_log_sources = subscriptions.get_log_sources
 
 _NOT_MET = "the condition was not met within {} seconds"
 

@@ -6,11 +6,9 @@ import importlib
 import types
 from typing import Any, NoReturn
 
-from skate.compat._table import has_home, missing_name
+from skate.compat._names_left_out import NAMES_LEFT_OUT
+from skate.compat._table import has_home, missing_name, reason_of
 from skate.compat.parts.inside import Absent
-
-# Whose own private names tests import.
-_LIBRARIES = ("ray.air", "ray.serve", "ray.train", "ray.tune")
 
 
 class Alias(types.ModuleType):
@@ -37,8 +35,8 @@ class Alias(types.ModuleType):
             except AttributeError:
                 continue
             child = f"{self.__name__}.{name}"
-            if isinstance(value, Absent) and has_home(child):
-                break
+            if isinstance(value, Absent):
+                return self._child(name) if has_home(child) else Absent(child, reason_of(child))
             if isinstance(value, types.ModuleType) and has_home(child, value.__name__):
                 return importlib.import_module(child)
             return value
@@ -48,7 +46,9 @@ class Alias(types.ModuleType):
         """A module of its own below this one, as `ray.worker`, which no home has as a name."""
         if not name.startswith("__") and has_home(f"{self.__name__}.{name}"):
             return importlib.import_module(f"{self.__name__}.{name}")
-        if self.__name__.startswith(_LIBRARIES) and _is_private(name):
+        if name in NAMES_LEFT_OUT.get(self.__name__, ()):
+            return Absent(f"{self.__name__}.{name}", missing_name(self.__name__, name))
+        if self.__name__ != "ray" and _is_private(name):
             return Absent(f"{self.__name__}.{name}")
         raise AttributeError(missing_name(self.__name__, name), name=name, obj=self)
 

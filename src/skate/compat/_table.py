@@ -7,6 +7,7 @@ from functools import cache
 
 from skate._core.former_names import hint
 from skate.compat import _beside, _older
+from skate.compat._names_left_out import MODULES_LEFT_OUT
 from skate.compat._table_of_serving import (
     HOMES_OF_SERVING,
     INSIDE_OF_SERVING,
@@ -102,6 +103,8 @@ HOMES: dict[str, tuple[str, ...]] = {
     "ray.util.accelerators.accelerators": ("skate.compat.parts.core.accelerators",),
     "ray.experimental.state": _STATE,
     "ray.experimental.state.api": _STATE,
+    "ray.experimental.state.common": ("skate.compat.parts.core.state_common", *UNKNOWN),
+    "ray.experimental.state.exception": ("skate.compat.parts.core.state_exception",),
     "ray.runtime_env.runtime_env": ("skate.runtime_env",),
     "ray.worker": ("skate.compat.parts.core.worker", "skate"),
     **HOMES_OF_SERVING,
@@ -135,6 +138,7 @@ _BELOW_UNKNOWN = (
     "ray.tune.web_server",
     "ray.util.collective.collective_group",
     "ray.util.collective.const",
+    *MODULES_LEFT_OUT,
 )
 
 _CLUSTER = "it is a part of Ray's cluster: run the program on Ray itself, or `import skate` with "
@@ -203,9 +207,22 @@ def missing_name(module: str, name: str) -> str:
     return f"skate has no '{module}.{name}': {_reason(f'{module}.{name}')}"
 
 
+def reason_of(name: str) -> str:
+    """What is told of a name instead of that it is the inside of Ray; "" if there is nothing."""
+    known = _known_reason(name)
+    # What is no helper of tests here is not there with the repository either.
+    if known is None or known in REASONS_OF_TESTS.values():
+        return ""
+    return f"skate has no {name!r}: {known}"
+
+
 def _reason(name: str) -> str:
+    return _known_reason(name) or _WAY_OUT
+
+
+def _known_reason(name: str) -> str | None:
     today = hint(name.removeprefix("ray."))
     while name and today is None:
         today = REASONS.get(name)
         name = name.rpartition(".")[0]
-    return today or _WAY_OUT
+    return today
