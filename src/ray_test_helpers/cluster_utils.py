@@ -43,7 +43,7 @@ class Cluster:
         head_node_args: dict[str, Any] | None = None,
         shutdown_at_exit: bool = True,
     ) -> None:
-        self.address = "local"
+        self.address = "auto"
         self._nodes: list[_Node] = []
         self._total: Counter[str] = Counter()
         if initialize_head:

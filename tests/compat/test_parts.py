@@ -408,6 +408,39 @@ def test_the_stand_in_of_rllib(tmp_path: Path) -> None:
         import ray.rllib.algorithms.ppo  # noqa: F401
 
 
+def test_resources_by_device_and_group() -> None:
+    import ray
+
+    ray.shutdown()
+    ray.init(num_cpus=2, num_gpus=2)
+
+    @ray.remote(num_gpus=1)
+    def ids() -> Any:
+        return ray._private.worker.get_resource_ids()
+
+    found = ray.get(ids.remote())
+    assert found == {"CPU": [(0, 1.0)], "GPU": [(found["GPU"][0][0], 1.0)]}
+    group = ray.util.placement_group([{"CPU": 1, "GPU": 1}])
+    found = ray.get(ids.options(placement_group=group).remote())
+    name = group.id.hex()
+    assert {f"CPU_group_{name}", f"CPU_group_0_{name}", f"GPU_group_{name}"} < found.keys()
+
+
+def test_settings_of_a_session_are_not_for_one_that_runs() -> None:
+    import ray
+    from ray.cluster_utils import Cluster
+
+    ray.shutdown()
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2})
+    with pytest.raises(ValueError, match=r"_system_config .* address='auto'"):
+        ray.init(address=cluster.address, _system_config={"object_timeout_milliseconds": 200})
+    ray.init(address=cluster.address)
+    assert ray.cluster_resources()["CPU"] == 2
+    ray.shutdown()
+    cluster.shutdown()
+    ray.init("local", _system_config={"object_timeout_milliseconds": 200})
+
+
 def test_there_is_no_client_and_nothing_of_it() -> None:
     import ray
     from ray.util.client.common import ClientObjectRef

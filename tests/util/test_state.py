@@ -43,6 +43,41 @@ def test_a_live_actor() -> None:
         row.spam  # noqa: B018
 
 
+def test_what_an_actor_calls_itself() -> None:
+    @skate.remote
+    class Named:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def __repr__(self) -> str:
+            return self.name
+
+        def greet(self) -> None:
+            pass
+
+    plain, named = Sleeper.remote(), Named.remote("ada")
+    skate.get([plain.pid.remote(), named.greet.remote()])
+    skate.get(named.greet.options(name="other").remote())
+    assert (of_actor(plain).repr_name, of_actor(named).repr_name) == ("", "ada")
+
+
+@local_only
+def test_calls_of_an_actor_have_the_name_that_it_gives_itself() -> None:
+    @skate.remote
+    class Named:
+        def __repr__(self) -> str:
+            return "ada"
+
+        def greet(self) -> None:
+            pass
+
+    named = Named.remote()
+    skate.get([named.greet.remote(), named.greet.options(name="other").remote()])
+    rows = state.list_tasks(filters=[("type", "=", "ACTOR_TASK")])
+    assert {row.name for row in rows} == {"ada.greet", "other"}
+    assert {row.func_or_class_name.rpartition(".")[2] for row in rows} == {"greet"}
+
+
 def test_an_actor_that_was_killed() -> None:
     actor = Sleeper.remote()
     skate.get(actor.pid.remote())

@@ -254,6 +254,11 @@ def init(
     runtime_env = _logging(logging_config, runtime_env or of_job.get("runtime_env"))
     if not isinstance(address, (str, type(None))):
         raise wrong_type("address", address, "a string")
+    if address not in (None, "", *_HERE) and kwargs.get("_system_config") is not None:
+        raise ValueError(
+            f"_system_config is for a session that begins, and address={address!r} asks for one "
+            "that runs: leave one of them out"
+        )
     wanted = {
         "address": address,
         "engine": "inline" if local_mode else engine,

@@ -112,6 +112,7 @@ class InlineActor:
             "death_cause": cause if self.death else None,
             "is_detached": self.options.detached,
             "num_restarts": self.restarts,
+            "repr_name": self.repr(),
         }
 
     def repr(self) -> str:

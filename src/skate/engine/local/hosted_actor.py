@@ -29,13 +29,18 @@ class HostedActor:
         self.label = self.print_label = label
         self.settings = settings
 
-    def construct(self, cls: Any, args: Any, kwargs: Any) -> None:
-        """Make the instance; in place before `__init__` runs, which may already ask who it is."""
+    def construct(self, cls: Any, args: Any, kwargs: Any) -> str:
+        """Make the instance, and return what its own `__repr__` says, or "".
+
+        It is in place before `__init__` runs, which may already ask who it is.
+        """
         has_own_new = getattr(cls, "__new__", None) is not object.__new__
         made = cls.__new__(cls, *args, **kwargs) if has_own_new else cls.__new__(cls)
         self.instance = made
         made.__init__(*args, **kwargs)
-        self.print_label = _own_repr(made) or self.label
+        said = own_repr(made)
+        self.print_label = said or self.label
+        return said
 
     @property
     def has_cpu(self) -> bool:
@@ -78,7 +83,7 @@ def safe_repr(value: object) -> str:
         return object.__repr__(value)
 
 
-def _own_repr(actor: object) -> str:
+def own_repr(actor: object) -> str:
     """Return what the user's own `__repr__` says in one line, or nothing."""
     cls: Any = type(actor)
     if cls.__repr__ is object.__repr__:

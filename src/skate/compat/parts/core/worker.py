@@ -20,6 +20,7 @@ __all__ = [
     "RayContext",
     "Worker",
     "get_dashboard_url",
+    "get_resource_ids",
     "global_worker",
     "pickle",
 ]
@@ -33,6 +34,27 @@ BaseContext = RayContext
 def get_dashboard_url() -> str | None:
     """Return the address of the dashboard that the environment names, or None."""
     return skate.get_runtime_context().get_dashboard_url() or None
+
+
+def get_resource_ids() -> dict[str, list[tuple[int, float]]]:
+    """Return what this task or actor has, by resource: numbers of devices, and how much of each.
+
+    In a placement group resources have the group's id in their names, as in Ray, and the number
+    of the bundle if there is but one.
+    """
+    context = skate.get_runtime_context()
+    numbered, group = context.get_accelerator_ids(), skate.util.get_current_placement_group()
+    found: dict[str, list[tuple[int, float]]] = {}
+    for name, amount in context.get_assigned_resources().items():
+        devices = [int(one) for one in numbered.get(name, ())] or [0]
+        share = [(device, amount / len(devices)) for device in devices]
+        if group is None:
+            found[name] = share
+            continue
+        found[f"{name}_group_{group.id.hex()}"] = share
+        if group.bundle_count == 1:
+            found[f"{name}_group_0_{group.id.hex()}"] = share
+    return found
 
 
 class RayNode:

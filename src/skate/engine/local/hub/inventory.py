@@ -10,7 +10,7 @@ from skate._core import serialization
 from skate.engine.local.hub import actors
 from skate.engine.local.hub.resources import from_units
 from skate.engine.local.hub.work import TaskRun
-from skate.engine.local.objects import FAILED, STORED, ObjectEntry
+from skate.engine.local.objects import FAILED, INLINE, STORED, ObjectEntry
 
 if TYPE_CHECKING:
     from skate._core.serialization import Packed
@@ -74,7 +74,14 @@ def actor_row(info: SessionFacts, actor: HubActor) -> Row:
         "death_cause": None,
         "is_detached": actor.options.detached,
         "num_restarts": actor.restarts,
+        "repr_name": _repr_name(actor),
     }
+
+
+def _repr_name(actor: HubActor) -> str:
+    """Return what its own `__repr__` said, which is what its construction returned."""
+    entry = actor.entry
+    return str(serialization.loads(entry.data) or "") if entry.kind == INLINE else ""
 
 
 def _cause(error: Packed) -> Row:
@@ -90,7 +97,13 @@ def _tasks(info: SessionFacts, state: State) -> list[Row]:
     found = (entry.task for entry in [*state.entries.values()] if entry.kind is None)
     going_on = [_task_row(info, task) for task in dict.fromkeys(found) if task is not None]
     failures, ended = dict(state.failures), map(TaskRun._make, reversed(state.runs))
-    return going_on + [_ended_row(info, run, failures.get(run.id)) for run in ended]
+    rows = going_on + [_ended_row(info, run, failures.get(run.id)) for run in ended]
+    said = {row["actor_id"]: row["repr_name"] for row in _actors(info, state)}
+    for row in rows:
+        name, method = row["func_or_class_name"], row["func_or_class_name"].rpartition(".")[2]
+        if row["type"] == "ACTOR_TASK" and row["name"] == name and said.get(row["actor_id"]):
+            row["name"] = f"{said[row['actor_id']]}.{method}"
+    return rows
 
 
 def _ended_row(info: SessionFacts, run: TaskRun, error: Packed | None) -> Row:
