@@ -1,4 +1,5 @@
-"""`ray.tune.utils.mock` and `mock_trainable`: trials to test callbacks and schedulers with."""
+"""`ray.tune.utils.mock`, `mock_trainable`, `ray.tune.search._mock`: trials and searchers to test
+callbacks and schedulers with."""
 
 from __future__ import annotations
 
@@ -11,6 +12,8 @@ from typing import Any
 
 from skate.tune import Callback, Trainable, register_trainable
 from skate.tune.experiment import Trial
+from skate.tune.search import ConcurrencyLimiter, Searcher
+from skate.tune.search.search_generator import SearchGenerator
 
 MOCK_TRAINABLE_NAME = "mock_trainable"
 MOCK_ERROR_KEY = "mock_error"
@@ -79,3 +82,51 @@ class TrialStatusSnapshotTaker(Callback):
 
     def on_step_end(self, iteration: int, trials: Sequence[Any], **info: Any) -> None:
         self._snapshot.append({trial.trial_id: trial.status for trial in trials})
+
+
+class _MockSearcher(Searcher):
+    """Suggests the same again and again, nothing while `stall` is set, and writes down what it is
+    told."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.stall = False
+        self.live_trials: dict[str, int] = {}
+        self.counter = {"result": 0, "complete": 0}
+        self.results: list[Any] = []
+        self.final_results: list[Any] = []
+
+    def suggest(self, trial_id: str) -> dict[str, Any] | None:
+        if self.stall:
+            return None
+        self.live_trials[trial_id] = 1
+        return {"test_variable": 2}
+
+    def on_trial_result(self, trial_id: str, result: Any) -> None:
+        self.counter["result"] += 1
+        self.results.append(result)
+
+    def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
+        self.counter["complete"] += 1
+        self.live_trials.pop(trial_id, None)
+        if result:
+            self.final_results.append(result)
+
+
+class _MockSuggestionAlgorithm(SearchGenerator):
+    """Trials of a `_MockSearcher`, at most `max_concurrent` of them at once."""
+
+    def __init__(self, max_concurrent: int | None = None, **settings: Any) -> None:
+        self._told = _MockSearcher(**settings)
+        searcher: Searcher = self._told
+        if max_concurrent:
+            searcher = ConcurrencyLimiter(searcher, max_concurrent=max_concurrent)
+        super().__init__(searcher)
+
+    @property
+    def live_trials(self) -> dict[str, int]:
+        return self._told.live_trials
+
+    @property
+    def results(self) -> list[Any]:
+        return self._told.results

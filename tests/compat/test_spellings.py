@@ -25,6 +25,23 @@ WORKS = {
                 return 1
         assert ray.get(Actor.remote().value.remote()) == 1
     """,
+    "Trainable._setup, _train, _save, _restore (1.0)": """
+        class Counts(ray.tune.Trainable):
+            def _setup(self, config):
+                self.state = {"steps": 0}
+            def _train(self):
+                self.state["steps"] += 1
+                return {"done": True}
+            def _save(self, path):
+                return self.state
+            def _restore(self, state):
+                self.state = state
+        counts = Counts()
+        saved = counts.save()
+        counts.train()
+        counts.restore(saved)
+        assert counts.state == {"steps": 0}
+    """,
     "_remote(args, kwargs, **options)": """
         @ray.remote
         class Actor:

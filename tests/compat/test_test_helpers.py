@@ -41,3 +41,17 @@ def test_without_the_repository_the_error_says_what_to_do(tmp_path: Path, path: 
     assert done.returncode == 1
     assert f"skate has no '{path}'" in done.stderr
     assert "pip install -e ." in done.stderr
+
+
+def test_a_searcher_that_writes_down_what_it_is_told() -> None:
+    from ray_test_helpers.tuning import _MockSearcher, _MockSuggestionAlgorithm
+
+    searcher = _MockSearcher()
+    assert searcher.suggest("a") == {"test_variable": 2}
+    searcher.on_trial_result("a", {"loss": 2})
+    searcher.on_trial_complete("a", {"loss": 1})
+    assert searcher.counter == {"result": 1, "complete": 1}
+    assert (searcher.live_trials, searcher.final_results) == ({}, [{"loss": 1}])
+    searcher.stall = True
+    assert searcher.suggest("b") is None
+    assert _MockSuggestionAlgorithm(max_concurrent=1).live_trials == {}

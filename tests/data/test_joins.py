@@ -6,6 +6,7 @@ import pytest
 
 import skate
 import skate.data
+from skate.data import DataContext
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -79,3 +80,38 @@ def test_keys_of_two_types():
     real = whole.map(lambda row: {"id": float(row["id"])})
     with pytest.raises(ValueError, match=r"int64.*double"):
         whole.join(real, "inner", 1, on=("id",), validate_schemas=True)
+
+
+@pytest.mark.parametrize("least_bytes", [0, 1 << 40], ids=["polars", "arrow"])
+class TestNamesOfColumns:
+    @pytest.fixture(autouse=True)
+    def engine_by_size(self, least_bytes, monkeypatch):
+        monkeypatch.setattr(DataContext.get_current(), "engine_min_bytes", least_bytes)
+
+    @pytest.mark.parametrize(
+        ("kind", "names"),
+        [
+            ("inner", ["a", "id", "b"]),
+            ("left_outer", ["a", "id", "b"]),
+            ("full_outer", ["a", "id", "b"]),
+            ("right_outer", ["a", "uid", "b"]),
+        ],
+    )
+    def test_keys_are_those_of_the_side_that_is_kept(self, kind, names):
+        left = skate.data.from_items([{"a": n, "id": n} for n in range(3)])
+        right = skate.data.from_items([{"uid": n, "b": -n} for n in range(1, 4)])
+        joined = left.join(right, kind, on="id", right_on="uid")
+        assert joined.take_batch(batch_format="pyarrow").column_names == names
+        kept = {"inner": [1, 2], "left_outer": [0, 1, 2], "right_outer": [1, 2, 3]}
+        key = names[1]
+        found = sorted(row[key] for row in joined.take_all())
+        assert found == kept.get(kind, [0, 1, 2, 3])
+
+    def test_a_column_of_the_other_side_with_the_name_of_the_key(self):
+        left = skate.data.from_items([{"id": 1, "uid": 6}])
+        right = skate.data.from_items([{"id": 21, "uid": 1}])
+        options = {"on": "id", "right_on": "uid"}
+        joined = left.join(right, "inner", **options, left_suffix="_l", right_suffix="_r")
+        assert joined.take_all() == [{"id_l": 1, "uid": 6, "id_r": 21}]
+        with pytest.raises(ValueError, match="suffixes cannot be both None"):
+            left.join(right, "inner", **options).take_all()

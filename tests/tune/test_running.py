@@ -1,5 +1,6 @@
 """Searches that really run: functions and classes of all eras, failures, limits, resources."""
 
+import logging
 import json
 import os
 import signal
@@ -193,11 +194,14 @@ class TestFunctions:
     def test_output_in_files(self, run):
         def talking(config):
             print("hello")
+            logging.getLogger("skate").info("a note")
             tune.report(x=1)
 
         trial = run(talking, log_to_file=True).trials[0]
         assert Path(os.path.join(trial.path, "stdout")).read_text() == "hello\n"
-        assert Path(os.path.join(trial.path, "stderr")).read_text() == ""
+        (line,) = Path(os.path.join(trial.path, "stderr")).read_text().splitlines()
+        assert line.startswith("INFO")
+        assert line.endswith("a note")
 
     def test_large_parameters_are_shared(self, run):
         def using(config, data, checkpoint=None):

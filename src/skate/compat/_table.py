@@ -129,7 +129,6 @@ _BELOW_UNKNOWN = (
     "ray.tune.callback",
     "ray.tune.cli",
     "ray.tune.execution.",
-    "ray.tune.search._mock",
     "ray.tune.registry",
     "ray.tune.search.util",
     "ray.tune.syncer",

@@ -35,6 +35,8 @@ HOMES_OF_TESTS: dict[str, tuple[str, ...]] = {
     "ray.tests.utils": (_HELPERS + "test_utils",),
     "ray.train.tests": (_HELPERS + "training",),
     "ray.train.tests.util": (_HELPERS + "training",),
+    "ray.tune.search._mock": (_HELPERS + "tuning",),
+    "ray.tune.suggest._mock": (_HELPERS + "tuning",),
     "ray.tune.utils.mock": (_HELPERS + "tuning",),
     "ray.tune.utils.mock_trainable": (_HELPERS + "tuning",),
     **{

@@ -70,7 +70,11 @@ HOMES_OF_TRAINING: dict[str, tuple[str, ...]] = {
     "ray.tune.logger.wandb": ("skate._run.loggers.wandb",),
     "ray.tune.result": ("skate.tune.result", "skate.compat.parts.tuning.result"),
     "ray.tune.sample": ("skate.tune.search.sample", "skate.compat.parts.tuning.sample"),
-    "ray.tune.schedulers.pbt": ("skate.tune.schedulers.pbt", "skate.tune.schedulers.pbt_replay"),
+    "ray.tune.schedulers.pbt": (
+        "skate.tune.schedulers.pbt",
+        "skate.tune.schedulers.pbt_replay",
+        "skate.compat.parts.tuning.schedulers",
+    ),
     "ray.tune.search.sample": ("skate.tune.search.sample", "skate.compat.parts.tuning.sample"),
     "ray.tune.search.searcher": (
         "skate.tune.search.searcher",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -46,6 +46,18 @@ def check_same_keys(
                 f"keys of a join have the same type; {one!r} is {kinds[0]} on the left and "
                 f"{other!r} is {kinds[1]} on the right: cast one of them"
             )
+
+
+class JoinedNames(NamedTuple):
+    """What the columns of pairs of rows are called: the keys, and by its name those of a side."""
+
+    keys: list[str]
+    left: dict[str, str]
+    right: dict[str, str]
+
+    @property
+    def all(self) -> list[str]:
+        return [*self.left.values(), *self.right.values()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,21 +109,42 @@ class Join(plan.Exchange):
         return self.assembled(left.take(pairs["__l"]), right.take(pairs["__r"]))
 
     def assembled(self, left: Block, right: Block) -> Block:
-        columns: dict[str, Any] = {}
-        for key, other in zip(self.on, self.right_on, strict=True):
-            columns[key] = pc.coalesce(left[key], right[other])
-        lefts = [name for name in left.column_names if name not in self.on]
-        rights = [name for name in right.column_names if name not in self.right_on]
-        both = set(lefts) & set(rights)
+        """Return the columns of pairs of rows, of which one may be missing."""
+        names = self.names(left.column_names, right.column_names)
+        columns = {new: left[name] for name, new in names.left.items()}
+        columns |= {new: right[name] for name, new in names.right.items()}
+        for key, one, other in zip(names.keys, self.on, self.right_on, strict=True):
+            columns[key] = pc.coalesce(left[one], right[other])
+        return pa.table({name: columns[name] for name in names.all})
+
+    def names(self, left: Sequence[str], right: Sequence[str]) -> JoinedNames:
+        """Return what the columns of pairs are called.
+
+        Keys stay where the side has them whose rows are all kept, by their name there. Of other
+        names that both sides have, each gets its side's suffix.
+        """
+        if self.kind == "right_outer":
+            left = [name for name in left if name not in self.on]
+        else:
+            right = [name for name in right if name not in self.right_on]
+        both = set(left) & set(right)
         if both and (self.left_suffix or "") == (self.right_suffix or ""):
             raise ValueError(
-                f"both sides have the columns {sorted(both)}; give left_suffix or right_suffix"
+                f"both sides have the columns {sorted(both)}. Left and right columns suffixes "
+                "cannot be both None or the same: give left_suffix or right_suffix"
             )
-        for name in lefts:
-            columns[name + (self.left_suffix or "") if name in both else name] = left[name]
-        for name in rights:
-            columns[name + (self.right_suffix or "") if name in both else name] = right[name]
-        return pa.table(columns)
+        lefts = {name: name + (self.left_suffix or "") * (name in both) for name in left}
+        rights = {name: name + (self.right_suffix or "") * (name in both) for name in right}
+        names = JoinedNames(
+            [rights[key] for key in self.right_on]
+            if self.kind == "right_outer"
+            else [lefts[key] for key in self.on],
+            lefts,
+            rights,
+        )
+        if len(set(names.all)) < len(names.all):
+            raise ValueError(f"the join would have two columns of one name: {names.all}")
+        return names
 
 
 def _with_keys(table: Block, keys: Sequence[str]) -> Block:

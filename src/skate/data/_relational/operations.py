@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -121,14 +121,10 @@ def lowered_join(node: Join, left: Frame, right: Frame, ordered: bool) -> Frame:
         return _lowered_semi_join(node, left, right, ordered)
     empty = [frame.schema.empty_table() for frame in (left, right)]
     schema = node.assembled(*empty).schema
-    keys = [schema.names[number] for number in range(len(node.on))]
-    lefts = [name for name in left.names if name not in node.on]
-    rights = [name for name in right.names if name not in node.right_on]
-    if len(schema) < len(keys) + len(lefts) + len(rights):
-        raise UnlikeArrowError  # a name that is taken by a key
-    others = schema.names[len(keys) :]
-    left = _named(left, node.on, keys, others[: len(lefts)])
-    right = _named(right, node.right_on, keys, others[len(lefts) :])
+    names = node.names(left.names, right.names)
+    keys = names.keys
+    left = _named(left, node.on, keys, names.left)
+    right = _named(right, node.right_on, keys, names.right)
     numbered = ordered and node.kind in ("right_outer", "full_outer")
     one, other = left.lazy, right.lazy
     if numbered:
@@ -138,6 +134,7 @@ def lowered_join(node: Join, left: Frame, right: Frame, ordered: bool) -> Frame:
     lazy = one.join(other, on=keys, how=how, coalesce=True, maintain_order=order)
     if numbered:
         lazy = lazy.sort(_LEFT, _RIGHT, nulls_last=True).drop(_LEFT, _RIGHT)
+    lazy = lazy.select(schema.names)
     return Frame(lazy, schema, {**left.held, **right.held}, node.blocks)
 
 
@@ -180,11 +177,10 @@ def _retyped(frame: Frame, name: str, kind: pa.DataType) -> Frame:
     return replace(frame, lazy=frame.lazy.with_columns(column.alias(name)), schema=schema)
 
 
-def _named(frame: Frame, on: Sequence[str], keys: Sequence[str], others: Sequence[str]) -> Frame:
-    """Return the frame with other names for its keys, and for the other columns in their order."""
-    new, rest = dict(zip(on, keys, strict=True)), iter(others)
-    fields = [each.with_name(new.get(each.name) or next(rest)) for each in frame.schema]
-    return frame.renamed(pa.schema(fields))
+def _named(frame: Frame, on: Sequence[str], keys: Sequence[str], new: Mapping[str, str]) -> Frame:
+    """Return the frame with the names that its columns have in the join."""
+    joined = {**new, **dict(zip(on, keys, strict=True))}
+    return frame.renamed(pa.schema([each.with_name(joined[each.name]) for each in frame.schema]))
 
 
 # -- groups -------------------------------------------------------------------------------------

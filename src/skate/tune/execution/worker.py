@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 import threading
@@ -163,7 +164,23 @@ def _surroundings(task: TrialTask) -> Iterator[None]:
             out, err = (stack.enter_context(open(path, "a")) for path in paths)
             stack.enter_context(contextlib.redirect_stdout(_Tee(sys.stdout, out)))
             stack.enter_context(contextlib.redirect_stderr(_Tee(sys.stderr, err)))
+            stack.enter_context(_logged_to(err))
         yield
+
+
+@contextlib.contextmanager
+def _logged_to(stream: TextIO) -> Iterator[None]:
+    """Write what is logged to the library's own logger, as some programs do, to a stream."""
+    logger, handler = logging.getLogger("skate"), logging.StreamHandler(stream)
+    handler.setFormatter(logging.Formatter("%(levelname)s %(asctime)s %(name)s: %(message)s"))
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        logger.removeHandler(handler)
 
 
 class _Tee:

@@ -44,6 +44,17 @@ class SavedCheckpoint(str):
         return saved
 
 
+# What classes of Ray before 1.0 override instead.
+_FORMER_NAMES = {
+    "_setup": "setup",
+    "_train": "step",
+    "_save": "save_checkpoint",
+    "_restore": "load_checkpoint",
+    "_stop": "cleanup",
+    "_log_result": "log_result",
+}
+
+
 class Trainable:
     """Train step by step: override `setup`, `step`, `save_checkpoint` and `load_checkpoint`.
 
@@ -89,6 +100,12 @@ class Trainable:
         self._time_since_restore = 0.0
         self._last_result: ResultRow = {}
         self.setup(copy.deepcopy(self.config))
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        for older, today in _FORMER_NAMES.items():
+            if older in vars(cls) and getattr(cls, today) is getattr(Trainable, today):
+                setattr(cls, today, vars(cls)[older])
 
     # -- to be overridden --------------------------------------------------------------------
 
