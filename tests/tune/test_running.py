@@ -1,7 +1,7 @@
 """Searches that really run: functions and classes of all eras, failures, limits, resources."""
 
-import logging
 import json
+import logging
 import os
 import signal
 import sys
