@@ -28,6 +28,7 @@ from skate.engine.local.socket_paths import use_socket
 Row = dict[str, Any]
 
 _ANSWER_SECONDS = 10.0  # for what takes a while to collect
+_NEWS_SECONDS = 3.0  # for what is asked again and again
 _STACK_SECONDS = 0.7  # for stacks, which take none; the signal follows
 _DUMP_SECONDS = 2.0
 _LOOK_SECONDS = 0.005
@@ -83,6 +84,35 @@ class Session:
         if "error" in answer:
             raise ValueError(f"process {pid} answers: {answer['error']}")
         return answer["value"]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its driver has ended it, or is gone."""
+        return live_homes().get(self.pid) != self.home
+
+    def news(self, **seen: int) -> Row:
+        """Return what there is now, and what has happened since `seen`.
+
+        Args:
+            seen: How many tasks that ended (`ended`), errors (`failed`), actors that are gone
+                (`gone`) and pieces of output (`printed`) are known.
+        """
+        found: Row = self.ask("news", None, _NEWS_SECONDS, **seen)
+        return found
+
+    def under_way(self) -> dict[str, list[Row]]:
+        """Return the rows of all kinds that libraries have announced, in all processes."""
+        rows: dict[str, list[Row]] = {}
+        for found in _at_once(self._under_way_of, self.processes()):
+            for kind, some in found.items():
+                rows.setdefault(kind, []).extend(some)
+        return rows
+
+    def _under_way_of(self, pid: int) -> dict[str, list[Row]]:
+        try:
+            return dict(self.ask("under_way", pid, _STACK_SECONDS))
+        except NoAnswerError:
+            return {}
 
     def rows(self, kind: str) -> list[Row]:
         """Return the rows of a kind that all processes of the session know."""
@@ -153,6 +183,12 @@ class Session:
             ]
 
 
+def own_session() -> Session:
+    """Return the session of which this process is the driver."""
+    pid = os.getpid()
+    return Session(pid, live_homes()[pid])
+
+
 def sessions() -> list[Session]:
     """Return this user's sessions. What is left of those that died is removed."""
     return [Session(pid, home) for pid, home in live_homes().items()]
@@ -200,11 +236,18 @@ def state_of(pid: int) -> str | None:
 
 def resident_bytes(pid: int) -> int:
     """Return how much memory of the machine a process has; what it shares with others too."""
+    return memory_of(pid)[0]
+
+
+def memory_of(pid: int) -> tuple[int, int]:
+    """Return how much memory a process has, and how much of it may be shared with others."""
     try:
         with open(f"/proc/{pid}/statm") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
-    except (OSError, IndexError):
-        return 0
+            _, resident, shared, *_ = map(int, file.read().split())
+    except (OSError, ValueError):
+        return 0, 0
+    page = os.sysconf("SC_PAGESIZE")
+    return resident * page, shared * page
 
 
 def command_of(pid: int) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from skate._core.live_rows import announce
 from skate._run.callbacks import CallbackList
 from skate._run.checkpoint import PREPROCESSOR_FILE, Checkpoint
 from skate._run.checkpoint_manager import CheckpointManager, RecordedCheckpoint, number_of
@@ -76,6 +77,12 @@ class TrainingRun:
         return self.name
 
 
+def live_rows_of(run: TrainingRun) -> list[dict[str, object]]:
+    """Return a row, for those who look in from outside."""
+    path = run.path if run.storage.is_local else None
+    return [{"name": run.name, "kind": "training", "path": path, "state": run.status}]
+
+
 class Recorder:
     """Takes up where the folder left off, if there was a run in it.
 
@@ -115,6 +122,8 @@ class Recorder:
         self._queue = ReportQueue(self.storage)
         self._uploads = Uploads(self.storage, lambda: [self.storage])
         self._result: Result | None = None
+        remains = {**live_rows_of(self.run)[0], "state": "ENDED"}
+        announce("runs", self.run, live_rows_of, remains=remains)
 
     def __enter__(self) -> Self:
         try:

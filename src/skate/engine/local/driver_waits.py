@@ -103,19 +103,31 @@ class DriverWaits(ObjectTable):
         """Return why these objects are not there, a row for each; without them, of all that
         threads of the driver wait for. Workers have `seconds` to say what they wait for; the
         answer comes earlier when they have, or when the waiter is done."""
-        waits = self.hub.waits
         if seconds > 0:
-            with self.lock:
-                waits.ask()
-            self.reactor.flush()
-            end = time.monotonic() + seconds
-            waiter = waiter if waiter is not None else Waiter()
-            while waits.asked and not waiter.done and time.monotonic() < end:
-                self._run_until(waiter, _TURN_SECONDS)
+            self._ask_workers(seconds, waiter)
         with self.lock:
-            if wanted is None:
-                wanted = [entry for needs in self.blocked() for entry in needs.wanted]
-            return waits.facts(wanted)
+            return self.hub.waits.facts(self._wanted() if wanted is None else wanted)
+
+    def wait_graph(self) -> dict[str, Any]:
+        """Return who waits for whom: for the driver, and in all that is under way."""
+        self._ask_workers(_ANSWER_SECONDS)
+        with self.lock:
+            return self.hub.waits.drawing(self._wanted())
+
+    def _wanted(self) -> list[ObjectEntry]:
+        """Return what threads of the driver wait for."""
+        return [entry for needs in self.blocked() for entry in needs.wanted]
+
+    def _ask_workers(self, seconds: float, waiter: Waiter | None = None) -> None:
+        """Have workers say what they wait for; not longer than until the waiter is done."""
+        waits = self.hub.waits
+        with self.lock:
+            waits.ask()
+        self.reactor.flush()
+        end = time.monotonic() + seconds
+        waiter = waiter if waiter is not None else Waiter()
+        while waits.asked and not waiter.done and time.monotonic() < end:
+            self._run_until(waiter, _TURN_SECONDS)
 
     def _facts_in_time(
         self, wanted: Iterable[ObjectEntry], timeout: float | None

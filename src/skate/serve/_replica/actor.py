@@ -18,13 +18,14 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import skate
+from skate._core.live_rows import announce
 from skate._core.serialization import loads
 from skate.serve import _client
 from skate.serve import context as serve_context
 from skate.serve._application.options import DeploymentOptions
 from skate.serve._application.specs import DeploymentSpec
 from skate.serve._identity import NAMESPACE, DeploymentID, ReplicaID
-from skate.serve._replica.load_reports import ReplicaLoad
+from skate.serve._replica.load_reports import ReplicaLoad, Traffic
 from skate.serve._replica.user_code import UserCode
 from skate.serve._routing.requests import RequestRefused
 from skate.serve._status import ReplicaRank
@@ -111,6 +112,8 @@ class Replica:
         self._waiting_for_room: list[asyncio.Future[None]] = []
         self._idle: asyncio.Event | None = None
         self._load: ReplicaLoad | None = None
+        self.traffic = Traffic()
+        announce("replicas", self, live_rows_of)
 
     @property
     def deployment_id(self) -> DeploymentID:
@@ -280,6 +283,7 @@ class Replica:
 
     def begin(self, request: RequestContext) -> _Token:
         """Count in a request that begins in this task, and set its context; `end` must follow."""
+        self.traffic.passed(self.ongoing)
         self.ongoing += 1
         if self._load is not None:
             self._load.change(self.ongoing + self.waiting)
@@ -293,6 +297,8 @@ class Replica:
         self._one_less()
 
     def _one_less(self) -> None:
+        self.traffic.passed(self.ongoing)
+        self.traffic.answered += 1
         self.ongoing -= 1
         if self._load is not None:
             self._load.change(self.ongoing + self.waiting)
@@ -367,6 +373,23 @@ class Replica:
         from skate.serve._http.forwarding import respond_in_messages
 
         return respond_in_messages(self.app.respond, scope, body)
+
+
+def live_rows_of(replica: Replica) -> list[dict[str, object]]:
+    """Return a row, for those who look in from outside."""
+    replica.traffic.passed(replica.ongoing)
+    return [
+        {
+            "application": replica.deployment_id.app_name,
+            "deployment": replica.deployment_id.name,
+            "replica": replica.id.unique_id,
+            "pid": os.getpid(),
+            "ongoing": replica.ongoing,
+            "waiting": replica.waiting,
+            "answered": replica.traffic.answered,
+            "seconds": replica.traffic.seconds,
+        }
+    ]
 
 
 def cancel_children(request: RequestContext) -> None:

@@ -32,6 +32,25 @@ class TimeWeightedAverage:
         return average
 
 
+class Traffic:
+    """How many requests a replica has answered, and how long all of them have been here together.
+
+    Whoever looks twice knows the rate, and the mean time: what was added to the seconds, by what
+    was added to the answers.
+    """
+
+    def __init__(self) -> None:
+        self.answered = 0
+        self.seconds = 0.0
+        self._since = time.monotonic()
+
+    def passed(self, ongoing: int) -> None:
+        """Count the time since the last change, in which there were so many requests."""
+        now = time.monotonic()
+        self.seconds += ongoing * (now - self._since)
+        self._since = now
+
+
 class ReplicaLoad:
     """Reports of a replica, from its event loop, while it has something to do."""
 

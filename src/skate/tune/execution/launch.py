@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import skate
+from skate._core.live_rows import announce
 from skate._run.append_buffer import AppendBuffer
 from skate._run.callbacks import Callback
 from skate._run.config import FailureConfig, RunConfig, as_config
@@ -90,6 +91,7 @@ def execute(
     results = AppendBuffer(_FLUSH_EVERY_SECONDS) if _writes_files() else None
     flushing = [results.flush_if_due] if results is not None else []
     performer = Performer(controller, callbacks, log, results, notes, draws)
+    _announce(experiment, controller)
     reuse, steps = tuning.reuse_actors, is_class(experiment.trainable)
     runner = Runner(
         controller,
@@ -225,6 +227,17 @@ def make_scheduler(given: object) -> TrialScheduler:
     if not isinstance(given, TrialScheduler):
         raise TypeError(f"scheduler takes a TrialScheduler or a name; got {given!r}")
     return given
+
+
+def _announce(experiment: Experiment, controller: TuneController) -> None:
+    """Tell those who look in from outside where the experiment is written."""
+    path = experiment.storage.path if experiment.storage.is_local else None
+    row = {"name": experiment.name, "kind": "search", "path": path}
+
+    def describe(controller: TuneController) -> list[dict[str, object]]:
+        return [{**row, "state": "TERMINATED" if controller.is_finished else "RUNNING"}]
+
+    announce("runs", controller, describe, remains={**row, "state": "ENDED"})
 
 
 def _hand_over_properties(

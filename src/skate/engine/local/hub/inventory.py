@@ -54,7 +54,7 @@ def rows(info: SessionFacts, state: State, kind: str) -> list[Row]:
 
 
 def _actors(info: SessionFacts, state: State) -> list[Row]:
-    ended = [{**row, "death_cause": _cause(error)} for row, error in state.ended_actors]
+    ended = [ended_actor_row(row, error) for row, error in state.ended_actors]
     return [*ended, *(actor_row(info, actor) for actor in state.actors.values())]
 
 
@@ -84,8 +84,10 @@ def _repr_name(actor: HubActor) -> str:
     return str(serialization.loads(entry.data) or "") if entry.kind == INLINE else ""
 
 
-def _cause(error: Packed) -> Row:
-    return {"actor_died_error_context": {"error_message": str(serialization.loads(error))}}
+def ended_actor_row(row: Row, error: Packed) -> Row:
+    """Return the row of an actor that is gone, with the reason."""
+    cause = {"error_message": str(serialization.loads(error))}
+    return {**row, "death_cause": {"actor_died_error_context": cause}}
 
 
 # -- tasks --------------------------------------------------------------------------------------
@@ -107,30 +109,39 @@ def _tasks(info: SessionFacts, state: State) -> list[Row]:
 
 
 def _ended_row(info: SessionFacts, run: TaskRun, error: Packed | None) -> Row:
-    created, ran = run.actor == run.id, run.worker != 0
-    kind = "ACTOR_CREATION_TASK" if created else "NORMAL_TASK"
-    name = called(run.name, run.method, run.actor != 0) or run.method
+    ran = run.worker != 0
+    kind = "ACTOR_CREATION_TASK" if run.actor == run.id else "NORMAL_TASK"
     return {
         "task_id": _hex(run.id, 24),
         "attempt_number": run.attempt,
-        "name": name if created else run.given_name or name,
+        "name": run_name(run),
         "state": "FAILED" if run.failed else "FINISHED",
         "job_id": info.job_id,
         "actor_id": _hex(run.actor, 16) if run.actor else None,
         "type": "ACTOR_TASK" if run.method else kind,
-        "func_or_class_name": name,
+        "func_or_class_name": _body_of(run),
         "parent_task_id": _hex(run.parent, 24),
         "node_id": info.node_id if ran else None,
         "worker_id": _worker_id(run.worker) if ran else None,
         "worker_pid": run.pid if ran else None,
-        **(_failure(error) if run.failed else {"error_type": None, "error_message": None}),
+        **(failure_row(error) if run.failed else {"error_type": None, "error_message": None}),
         "required_resources": {},
         "start_time_ms": int(run.end * 1000 - run.micros / 1000) if ran else None,
         "end_time_ms": int(run.end * 1000),
     }
 
 
-def _failure(error: Packed | None) -> Row:
+def run_name(run: TaskRun) -> str:
+    """Return what a task that has ended is called."""
+    given = run.given_name if run.actor != run.id else ""
+    return given or _body_of(run)
+
+
+def _body_of(run: TaskRun) -> str:
+    return called(run.name, run.method, run.actor != 0) or run.method
+
+
+def failure_row(error: Packed | None) -> Row:
     """Return what is said of a task that failed; of the last thousand, why."""
     unknown = {"error_type": _RAISED, "error_message": None}
     if error is None:
@@ -147,19 +158,15 @@ def _failure(error: Packed | None) -> Row:
 
 def _task_row(info: SessionFacts, task: HubTask) -> Row:
     worker = task.worker
-    body = task.actor.class_name if task.actor is not None else ""
-    body = task.function.name if task.function is not None else body
-    name = called(body, task.method, task.actor is not None)
-    given = (task.plan.settings or {}).get("name") if task.actor is None or task.method else None
     return {
         "task_id": _hex(task.id, 24),
         "attempt_number": task.attempt,
-        "name": given or name,
+        "name": task_name(task),
         "state": task_state(task),
         "job_id": info.job_id,
         "actor_id": _hex(task.actor.id, 16) if task.actor is not None else None,
         "type": _task_type(task),
-        "func_or_class_name": name,
+        "func_or_class_name": _body_of_task(task),
         "parent_task_id": _hex(task.parent, 24),
         "node_id": info.node_id if worker is not None else None,
         "worker_id": _worker_id(worker.number) if worker is not None else None,
@@ -170,6 +177,18 @@ def _task_row(info: SessionFacts, task: HubTask) -> Row:
         "start_time_ms": None,
         "end_time_ms": None,
     }
+
+
+def task_name(task: HubTask) -> str:
+    """Return what a task is called that has not ended."""
+    given = (task.plan.settings or {}).get("name") if task.actor is None or task.method else None
+    return given or _body_of_task(task)
+
+
+def _body_of_task(task: HubTask) -> str:
+    body = task.actor.class_name if task.actor is not None else ""
+    body = task.function.name if task.function is not None else body
+    return called(body, task.method, task.actor is not None)
 
 
 def called(name: str, method: str, of_actor: bool) -> str:

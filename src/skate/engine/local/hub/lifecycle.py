@@ -177,6 +177,7 @@ class ActorLifecycle:
         state = self._state
         state.deaths[actor.id] = error
         state.ended_actors.append((actor_row(self._info, actor), error))
+        state.gone_actors += 1
         if actor.id in state.entries or not told:
             self._values.complete(actor.id, FAILED, error)
         if state.names.get(actor.key) is actor:

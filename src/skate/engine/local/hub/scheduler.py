@@ -125,6 +125,15 @@ class Scheduler:
             shape.queue.append(task)
         self.dispatch(shape)
 
+    @property
+    def queued(self) -> int:
+        """Return how many tasks wait for a worker."""
+        return sum(len(shape.queue) for shape in self._waiting)
+
+    def first_in_queues(self) -> list[HubTask]:
+        """Return the tasks that are next, one of each shape."""
+        return [shape.queue[0] for shape in self._waiting]
+
     def _piles_up(self, shape: Shape) -> bool:
         """Return whether many workers wait for others: each task that starts now may be one
         more, so what they wait for goes first. A thousand tasks with one inner task each need

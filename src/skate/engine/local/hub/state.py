@@ -48,10 +48,13 @@ class State:
         self.names: dict[tuple[str, str], HubActor] = {}  # by namespace and name
         self.deaths: dict[int, Packed] = {}  # why actors are dead, for as long as handles ask
         self.ended_actors: deque[tuple[Row, Packed]] = deque(maxlen=_MOST_ENDED_ACTORS)
+        self.gone_actors = 0  # so far
         self.groups: dict[int, HubGroup] = {}
         self.removed_groups: deque[HubGroup] = deque(maxlen=_MOST_REMOVED_GROUPS)
         self.runs: deque[tuple[Any, ...]] = deque(maxlen=_MOST_RUNS)  # as of `run_of`
+        self.ended_tasks = 0  # how many there were of the former
         self.failures: deque[tuple[int, Packed]] = deque(maxlen=_MOST_FAILURES)  # by task
+        self.remembered_failures = 0  # so far
         # Named by the program: name, beginning, microseconds, further values, process.
         self.spans: deque[tuple[str, float, int, dict[str, Any], int]] = deque(maxlen=_MOST_RUNS)
         self.answered: list[WorkerProcess] = []  # who may have room for more work
@@ -60,3 +63,4 @@ class State:
         """Keep the error of a task for those who list tasks, if it is small and plain."""
         if isinstance(error, bytes) and len(error) <= _LARGEST_FAILURE_BYTES:
             self.failures.append((task, error))
+            self.remembered_failures += 1

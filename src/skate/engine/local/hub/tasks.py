@@ -186,6 +186,7 @@ class TaskLifecycle:
     def _finished(self, worker: WorkerProcess, task: HubTask, micros: int, failed: bool) -> None:
         function = task.function
         self._runs.append(run_of(task, worker, micros, failed))
+        self._state.ended_tasks += 1
         if function is None:  # an actor call
             self._close(task)
             return
@@ -258,6 +259,7 @@ class TaskLifecycle:
         """Make the error every value of the task."""
         task.cancelled = True  # so that queues skip it
         self._runs.append(run_of(task, task.worker, 0, True))
+        self._state.ended_tasks += 1
         self._state.remember_failure(task.id, error)
         for id in task.return_ids:
             self._values.complete(id, FAILED, error)

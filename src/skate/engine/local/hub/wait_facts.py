@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from skate.engine.local.hub.resources import UNIT, from_units
@@ -34,6 +35,7 @@ _MOST_NODES = 500
 _MOST_EDGES = 16  # of one node
 _MOST_HOLDERS = 8
 _MOST_ROWS = 10
+_MOST_DRAWN = 100  # nodes of a drawing
 _MOST_STEPS = 5  # of a chain, in a sentence
 STOPPED = ("T", "t")  # by a signal, or by a debugger
 
@@ -53,6 +55,16 @@ class WaitNode:
         self.edges: list[WaitNode] = []
         self.any_of = False  # one of the edges is enough, as for resources
         self.live = False  # nothing keeps it from going on
+
+    def drawn(self) -> Row:
+        return {
+            "name": self.name,
+            "cause": self.cause,
+            "pid": self.pid,
+            "where": self.where,
+            "live": self.live,
+            "text": _step(self),
+        }
 
     def row(self, object_id: int) -> Row:
         return {
@@ -93,10 +105,39 @@ class WaitGraph:
         """Return a row for each of the first objects that are not there."""
         pending = [entry for entry in entries if entry.kind is None][:_MOST_ROWS]
         roots = [(entry.id, self._of_entry(entry)) for entry in pending]
+        self._look()
+        return [node.row(id) for id, node in roots]
+
+    def drawing(self, wanted: Sequence[ObjectEntry], under_way: Iterable[HubTask]) -> Row:
+        """Return all nodes and the edges between them, by the numbers of the nodes.
+
+        Args:
+            wanted: What the driver waits for.
+            under_way: Work to look at besides.
+        """
+        pending = [entry for entry in wanted if entry.kind is None][:_MOST_ROWS]
+        roots = [*dict.fromkeys(self._of_entry(entry) for entry in pending)]
+        for task in islice(under_way, _MOST_DRAWN):
+            self._of_task(task)
+        self._look()
+        shown = [*self._nodes.values()][:_MOST_DRAWN]
+        numbers = {node: number for number, node in enumerate(shown)}
+        stuck = {node for root in shown for node in cycle_from(root)}
+        return {
+            "nodes": [{**node.drawn(), "deadlock": node in stuck} for node in shown],
+            "edges": [
+                [numbers[node], numbers[edge]]
+                for node in shown
+                for edge in dict.fromkeys(node.edges)
+                if edge in numbers
+            ],
+            "driver_waits_for": [numbers[node] for node in roots if node in numbers],
+        }
+
+    def _look(self) -> None:
         while self._to_look_at and len(self._nodes) < _MOST_NODES:
             self._to_look_at.popleft()()
         self._find_live()
-        return [node.row(id) for id, node in roots]
 
     def _find_live(self) -> None:
         changed = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from skate.engine.local import messages as m
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from skate.engine.local.hub.outbox import WorkerOutbox
     from skate.engine.local.hub.scheduler import Scheduler
     from skate.engine.local.hub.state import State
+    from skate.engine.local.hub.wait_facts import WaitGraph
+    from skate.engine.local.hub.work import HubTask
     from skate.engine.local.hub.workers import WorkerProcess
     from skate.engine.local.objects import ObjectEntry
 
@@ -74,10 +76,22 @@ class WorkerWaits:
     def facts(self, entries: Iterable[ObjectEntry]) -> list[Row]:
         """Return why these objects are not there, a row for each: as the hub knows it, and as
         workers have said since `ask`, which is forgotten with this."""
+        return self._graph().rows(entries)
+
+    def drawing(self, wanted: Sequence[ObjectEntry]) -> Row:
+        """Return who waits for whom, as nodes and edges: behind what the driver wants, what
+        workers have, and what is queued."""
+        return self._graph().drawing(wanted, self._under_way())
+
+    def _graph(self) -> WaitGraph:
         from skate.engine.local.hub.wait_facts import WaitGraph, process_state
 
         said, silent = dict(self._said), frozenset(self.asked)
         self._said.clear()
         self.asked.clear()
-        machine = self._scheduler.machine
-        return WaitGraph(self._state, machine, said, silent, process_state).rows(entries)
+        return WaitGraph(self._state, self._scheduler.machine, said, silent, process_state)
+
+    def _under_way(self) -> Iterator[HubTask]:
+        for worker in self._state.workers.values():
+            yield from worker.in_flight.values()
+        yield from self._scheduler.first_in_queues()

@@ -7,8 +7,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from skate._core.live_rows import live_rows
-from skate.engine.local.hub import inventory, overview
+from skate._core.live_rows import all_live_rows, live_rows
+from skate.engine.local.hub import inventory, news, overview
 from skate.engine.local.inspection.inspection import Inspection, stacks_of
 
 if TYPE_CHECKING:
@@ -35,9 +35,12 @@ class _DriverAnswers:
             "list": self._list,
             "logs": self._engine.output.recent.since,
             "memory": self._memory,
+            "news": self._news,
             "stacks": self._stacks,
             "status": self._status,
             "timeline": self._timeline,
+            "under_way": all_live_rows,
+            "wait_graph": self._engine.wait_graph,
             "waits": self._waits,
         }
 
@@ -62,6 +65,21 @@ class _DriverAnswers:
             return live_rows(kind)
         with self._engine.lock:
             return inventory.rows(self._engine.info, self._engine.hub.state, kind)
+
+    def _news(self, ended: int, failed: int, gone: int, printed: int) -> Row:
+        engine = self._engine
+        with engine.lock:
+            found = news.gathered(engine.info, engine.hub, ended, failed, gone)
+            store = engine.spilling.bytes_in_memory
+        return {
+            **news.told(found),
+            "time": time.time(),
+            "started": self._started,
+            "program": list(sys.orig_argv),
+            "spill_folder": engine.session.disk_dir,
+            "store_bytes": store,
+            "logs": engine.output.recent.since(printed),
+        }
 
     def _memory(self) -> list[Row]:
         with self._engine.lock:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from skate._core.live_rows import live_rows
+from skate._core.live_rows import all_live_rows, live_rows
 from skate.engine.local.inspection.inspection import Inspection, stacks_of
 
 if TYPE_CHECKING:
@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 
 def of_worker(engine: WorkerEngine) -> Inspection:
     """Let others look into a worker."""
-    answers: Answers = {"list": live_rows, "stacks": lambda: _stacks_of(engine)}
+    answers: Answers = {
+        "list": live_rows,
+        "stacks": lambda: _stacks_of(engine),
+        "under_way": all_live_rows,
+    }
     return Inspection(engine, engine.settings["home"], answers)
 
 
