@@ -73,7 +73,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tune": FACADE | {"_run", "train"},
     "air": {"_core", "_run", "predict", "train"},
     "testing": {"_core", "skate"},
-    "cli": {"_core", "compat", "data", "engine", "serve", "skate", "tune"},
+    "dashboard": {"_core", "_run", "engine"},
+    "cli": {"_core", "compat", "dashboard", "data", "engine", "serve", "skate", "tune"},
     "__main__": {"cli"},
 }
 EVERYTHING = {"__init__", "compat"}  # the names of all; `import ray`, which stands for all
@@ -86,6 +87,7 @@ REASONS: dict[tuple[str, str], str] = {
     ("engine", "skate.runtime_env"): "what a runtime environment asks of a process, in one place",
     ("engine", "skate._facade.api"): "the first call starts the engine that `init` would",
     ("_facade", "skate.compat._finder"): "`init` says which version of Ray's API it is",
+    ("_facade", "skate.dashboard.launch"): "`init` opens the page, if it is asked to",
     ("_facade", "skate.util"): "types of options, for checkers only",
     ("_facade", "skate.dag"): "`bind` is a method of what was made remote",
     ("_run", "skate.data._io.paths"): "one way to find the file system of an address",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate._core.accelerators import NUMBERED
 from skate._core.ids import ActorID, JobID, NodeID, PlacementGroupID, TaskID, actor_id_of
+from skate._facade import page
 from skate.engine import current_engine
 
 if TYPE_CHECKING:
@@ -112,8 +113,12 @@ class RuntimeContext:
         return self._engine.address
 
     def get_dashboard_url(self) -> str:
-        """The address of the dashboard: none, unless RAY_OVERRIDE_DASHBOARD_URL names one."""
-        return os.environ.get("RAY_OVERRIDE_DASHBOARD_URL", "")
+        """Return the address of the session's page, without `http://`.
+
+        "" if there is none, and elsewhere than in the driver; RAY_OVERRIDE_DASHBOARD_URL may name
+        another.
+        """
+        return os.environ.get("RAY_OVERRIDE_DASHBOARD_URL") or page.address()
 
     # -- actor ---------------------------------------------------------------------------------
 

@@ -111,7 +111,7 @@ class TestInit:
 
     def test_harmless_parameters_of_ray(self, start: Any) -> None:
         start(
-            include_dashboard=True,
+            include_dashboard=False,
             dashboard_port=8265,
             configure_logging=False,
             log_to_driver=False,

@@ -9,6 +9,7 @@ import skate.engine as _engine
 from skate._core import options as option_table
 from skate._core.argument_checks import seconds, shown, text, whole_number, wrong_type
 from skate._core.refs import ObjectRef, ObjectRefGenerator
+from skate._facade import page
 from skate._facade.actor import Actor, ActorHandle
 from skate._facade.init import ClientContext, init
 from skate.engine import changing, current_engine, install_engine, installed_engine
@@ -69,6 +70,7 @@ def shutdown(wait_for_processes: bool = True, _exiting_interpreter: bool = False
     with changing:
         engine = installed_engine()
         if engine is not None:
+            page.close()
             install_engine(None)
             engine.shutdown()
 

@@ -11,6 +11,7 @@ from skate._core import options as option_table
 from skate._core.argument_checks import mapping, wrong_type, wrong_value
 from skate._core.nearest import nearest_names, unknown_parameter
 from skate._core.optional_imports import ray_is_skate
+from skate._facade import logging_setup, page
 from skate.engine import changing, install_engine, installed_engine
 from skate.engine.base import Engine
 
@@ -20,9 +21,6 @@ _HERE = ("local", "inline")  # addresses of this machine; what `address_info` sa
 # Parameters about the services of a cluster, which do not exist here, with the values that ask
 # for nothing. `...` stands for any value.
 _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
-    "include_dashboard": (...,),
-    "dashboard_host": (...,),
-    "dashboard_port": (...,),
     "configure_logging": (True, False),
     "enable_resource_isolation": (False,),
     "cgroup_path": (None,),
@@ -80,8 +78,6 @@ class ClientContext(Mapping[str, Any]):
         '127.0.0.1'
     """
 
-    dashboard_url = ""
-
     def __init__(self, engine: Engine) -> None:
         place = engine.context()
         self.python_version: str = ".".join(map(str, sys.version_info[:3]))
@@ -95,10 +91,15 @@ class ClientContext(Mapping[str, Any]):
             "session_name": place.session_name,
             "object_store_address": place.temp_dir,
             "raylet_socket_name": "",
-            "webui_url": "",
+            "webui_url": page.address(),
             "metrics_export_port": -1,  # Ray's number for "none"
             "dashboard_agent_listen_port": -1,
         }
+
+    @property
+    def dashboard_url(self) -> str:
+        """The address of the session's page, without `http://`; "" if there is none."""
+        return page.address()
 
     @property
     def skate_version(self) -> str:
@@ -169,11 +170,13 @@ def init(
     object_store_memory: int | None = None,
     local_mode: bool = False,
     ignore_reinit_error: bool = False,
+    dashboard: bool = False,
     include_dashboard: bool | None = None,
     dashboard_host: str = "127.0.0.1",
     dashboard_port: int | None = None,
     job_config: Any = None,
     configure_logging: bool = True,
+    log_level: int | str | None = None,
     logging_level: int | str | None = None,
     logging_format: str | None = None,
     logging_config: Any = None,
@@ -206,12 +209,17 @@ def init(
         object_store_memory: Bytes of memory for objects; None takes a part of the machine's.
         local_mode: Whether to use the engine "inline", in Ray's words.
         ignore_reinit_error: Whether to keep what runs if it was started with other settings.
-        include_dashboard: Without effect, as there is none; `skate status` shows what runs.
-        dashboard_host: Without effect.
-        dashboard_port: Without effect.
+        dashboard: Whether to offer a page that shows what runs, at the address in
+            `dashboard_url` of what is returned. It is for this machine alone, and costs nothing
+            until somebody looks.
+        include_dashboard: The same, in Ray's words.
+        dashboard_host: Where the page is; always "127.0.0.1".
+        dashboard_port: The port of the page; None takes a free one.
         job_config: A `JobConfig`, which may say `namespace`, `runtime_env` and logging.
         configure_logging: Without effect: skate leaves your handlers alone.
-        logging_level: The level of skate's own logger; None leaves it as it is.
+        log_level: The level of what skate says by itself, such as "WARNING"; None leaves it as it
+            is.
+        logging_level: The same, in Ray's words.
         logging_format: The format of skate's own messages; None leaves it as it is.
         logging_config: A `LoggingConfig` for the root logger, here and in workers.
         log_to_driver: Whether what workers print appears here.
@@ -247,11 +255,20 @@ def init(
     memory, spill_dir = _from_private(kwargs, spill_dir)
     memory_guard = _of_memory_guard(kwargs.get("_system_config"))
     _check_without_effect({**harmless, **kwargs})
-    _configure_logging(logging_level, logging_format)
+    logging_setup.configure_own(
+        logging_setup.chosen_level(log_level, logging_level), logging_format
+    )
     job = _checked("job_config", job_config, "skate.job_config", "JobConfig")
     of_job = job._for_init() if job is not None else {}
-    logging_config = logging_config or of_job.get("logging_config")
-    runtime_env = _logging(logging_config, runtime_env or of_job.get("runtime_env"))
+    logging_config = _checked(
+        "logging_config",
+        logging_config or of_job.get("logging_config"),
+        "skate.logging_config",
+        "LoggingConfig",
+    )
+    runtime_env = logging_setup.apply_config(
+        logging_config, runtime_env or of_job.get("runtime_env")
+    )
     if not isinstance(address, (str, type(None))):
         raise wrong_type("address", address, "a string")
     if address not in (None, "", *_HERE) and kwargs.get("_system_config") is not None:
@@ -280,7 +297,11 @@ def init(
     wanted = {name: value for name, value in wanted.items() if value is not None}
     if local_mode and engine not in (None, "inline"):
         raise ValueError(f"local_mode=True means engine='inline'; got engine={engine!r}")
-    return _start(wanted, ignore_reinit_error)
+    offered = page.offered(dashboard or include_dashboard, dashboard_host, dashboard_port)
+    with offered as show:
+        started = _start(wanted, ignore_reinit_error)
+        show(started)
+    return ClientContext(started)
 
 
 def _store_memory(value: object) -> int | None:
@@ -292,7 +313,7 @@ def _store_memory(value: object) -> int | None:
     return size
 
 
-def _start(wanted: dict[str, Any], keep_running: bool) -> ClientContext:
+def _start(wanted: dict[str, Any], keep_running: bool) -> Engine:
     with changing:
         running = installed_engine()
         if running is None and (worker := _ray_worker()) is not None and "engine" not in wanted:
@@ -306,7 +327,7 @@ def _start(wanted: dict[str, Any], keep_running: bool) -> ClientContext:
         elif not keep_running and _running.get("by") is running:
             # Otherwise this is a worker: its engine was there before, and init() asks for nothing.
             _check_same(wanted)
-        return ClientContext(running)
+        return running
 
 
 def _check_same(wanted: dict[str, Any]) -> None:
@@ -460,36 +481,3 @@ def _labels(labels: dict[str, str] | None) -> dict[str, str] | None:
         if not all(isinstance(text, str) for text in (name, value)):
             raise TypeError(f"labels takes strings for names and values; got {name!r}: {value!r}")
     return labels or None
-
-
-def _logging(config: Any, runtime_env: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Set up this process as the configuration says; the environment that does so in workers."""
-    config = _checked("logging_config", config, "skate.logging_config", "LoggingConfig")
-    if config is None:
-        return runtime_env
-    from skate.runtime_env import with_setup_hook
-
-    config._apply()
-    return with_setup_hook(runtime_env, config._apply)
-
-
-def _configure_logging(level: int | str | None, format: str | None) -> None:
-    if level is None and format is None:
-        return
-    import logging
-
-    logger = logging.getLogger("skate")
-    if level is not None:
-        try:
-            logger.setLevel(level.upper() if isinstance(level, str) else level)
-        except (TypeError, ValueError):
-            allowed = 'the name of a level, as "INFO", or its number'
-            raise wrong_value("logging_level", level, allowed) from None
-    if format is not None:
-        handler = logging.StreamHandler()
-        try:
-            handler.setFormatter(logging.Formatter(format))
-        except (TypeError, ValueError):
-            allowed = 'a format of logging, as "%(levelname)s %(message)s"'
-            raise wrong_value("logging_format", format, allowed) from None
-        logger.handlers[:] = [handler]

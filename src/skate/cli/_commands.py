@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from skate._core.optional_imports import try_import
+from skate.cli._dashboard import dashboard_command
 from skate.cli._data import data_group
 from skate.cli._doctor import doctor_command
 from skate.cli._program import Program
@@ -48,6 +49,7 @@ def _command(click: Any) -> Any:
     group.add_command(data_group(click))
     group.add_command(tune_group(click))
     group.add_command(doctor_command(click))
+    group.add_command(dashboard_command(click))
     for command in (*session_commands(click), stack_command(click)):
         group.add_command(command)
     return group

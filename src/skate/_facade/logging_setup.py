@@ -1,0 +1,55 @@
+"""What `init` is told about logging: skate's own logger, and that of the program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skate._core.argument_checks import wrong_value
+
+
+def apply_config(config: Any, runtime_env: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Set up this process as a `LoggingConfig` says; return the environment that does so in
+    workers."""
+    if config is None:
+        return runtime_env
+    from skate.runtime_env import with_setup_hook
+
+    config._apply()
+    return with_setup_hook(runtime_env, config._apply)
+
+
+def chosen_level(log_level: int | str | None, logging_level: int | str | None) -> int | str | None:
+    """Return the level that was given in either spelling.
+
+    Raises:
+        ValueError: If both were given, and differ.
+    """
+    if None not in (log_level, logging_level) and log_level != logging_level:
+        raise ValueError(
+            f"init(log_level={log_level!r}, logging_level={logging_level!r}): these are two "
+            "spellings of one setting; give one of them"
+        )
+    return logging_level if log_level is None else log_level
+
+
+def configure_own(level: int | str | None, format: str | None) -> None:
+    """Set level and format of skate's own logger, where they are given."""
+    if level is None and format is None:
+        return
+    import logging
+
+    logger = logging.getLogger("skate")
+    if level is not None:
+        try:
+            logger.setLevel(level.upper() if isinstance(level, str) else level)
+        except (TypeError, ValueError):
+            allowed = 'the name of a level, as "INFO", or its number'
+            raise wrong_value("log_level", level, allowed) from None
+    if format is not None:
+        handler = logging.StreamHandler()
+        try:
+            handler.setFormatter(logging.Formatter(format))
+        except (TypeError, ValueError):
+            allowed = 'a format of logging, as "%(levelname)s %(message)s"'
+            raise wrong_value("logging_format", format, allowed) from None
+        logger.handlers[:] = [handler]
