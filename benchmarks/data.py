@@ -30,7 +30,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.data_growth import passes_by_gigabytes, seconds_by_files
-from benchmarks.images import fashion_images
+from benchmarks.fashion_mnist import fashion_images
 from benchmarks.rows import Goal, Row, at_most, share_of, times_ray
 from benchmarks.timing import timed
 

@@ -31,7 +31,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-from benchmarks.images import fashion_images
+from benchmarks.fashion_mnist import fashion_images
 from benchmarks.rows import Goal, Row, at_most, share_of
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -7,6 +7,7 @@ from PIL import Image
 
 import skate
 import skate.data
+from skate.data.sources import documents
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -28,6 +29,25 @@ def test_text_and_bytes(tmp_path):
 
 
 class TestImages:
+    def test_they_are_read_in_tasks_of_whole_batches(self, tmp_path):
+        for number in range(30):
+            Image.new("L", (2, 2), number).save(tmp_path / f"{number:02}.png")
+        images = skate.data.read_images(tmp_path).map_batches(
+            lambda batch: {"rows": [len(batch["image"])], "last": batch["image"][-1:, 0, 0]},
+            batch_size=4,
+        )
+        rows = images.take_all()
+        assert [row["rows"] for row in rows] == [4] * 7 + [2]
+        assert [row["last"] for row in rows] == [3, 7, 11, 15, 19, 23, 27, 29]
+
+    def test_many_pixels_make_many_tasks(self, tmp_path, monkeypatch):
+        for number in range(60):
+            Image.new("L", (2, 2)).save(tmp_path / f"{number}.png")
+        images = skate.data.read_images(tmp_path)._plan.source
+        few = len(images.read_tasks(None))
+        monkeypatch.setattr(documents, "_TASK_BYTES", images.size_bytes() // 60)
+        assert few < len(images.read_tasks(None)) == 60
+
     def test_the_example(self):
         dataset = skate.data.read_images("example://image-datasets/simple")
         assert dataset.count() == 3

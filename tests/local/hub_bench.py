@@ -87,6 +87,9 @@ class FakeServers:
 
     def warm_up(self) -> None: ...
 
+    def is_warm(self) -> bool:
+        return False
+
     def slow_in_use(self) -> bool:
         return False
 

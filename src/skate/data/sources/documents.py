@@ -71,6 +71,11 @@ class NumpySource(FileSource):
         yield pa.table({"data": column_of_array(array)})
 
 
+# Pixels of one task, and how many tasks that may make: decoding takes so long that whoever waits
+# for the first batch should not have to wait for a block of the largest size.
+_TASK_BYTES, _MOST_SMALL_TASKS = 8 << 20, 1000
+
+
 @dataclass(frozen=True)
 class ImageSource(FileSource):
     """One image per row, in the column `image`; of one size and mode if they are given."""
@@ -103,6 +108,10 @@ class ImageSource(FileSource):
         if self.options.include_paths:
             columns["path"] = pa.array([file.path for file in self.place.files])
         yield pa.table(columns)
+
+    def _wanted(self, pieces: int) -> int:
+        small = min(self.size_bytes() // _TASK_BYTES, _MOST_SMALL_TASKS)
+        return max(super()._wanted(pieces), small)
 
     def decode(self, path: str) -> Any:
         with open_image(self.bytes_of(path), path) as image:

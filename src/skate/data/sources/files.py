@@ -83,6 +83,7 @@ class FileSource(Source):
     options: FileOptions
     place: FilesOnSystem = field(init=False, repr=False)
     block_size: int = field(init=False, repr=False, default=0)  # in bytes, of readers
+    multiple: int = field(init=False, repr=False, default=1)  # of rows in a task, where files are
     _executions: list[int] = field(init=False, repr=False)  # how many there were
     rows_per_file: ClassVar[int | None] = None
     growth: ClassVar[float] = 2.0  # bytes in memory for one on disk, about
@@ -137,8 +138,15 @@ class FileSource(Source):
 
     def read_tasks(self, parallelism: int | None) -> list[SourceTask]:
         pieces = self.pieces(self._ordered(self.place.files))
-        groups = grouped(pieces, parallelism or self._wanted(len(pieces)))
+        count = parallelism or self._wanted(len(pieces))
+        if parallelism is None and self.multiple > 1:
+            groups = in_multiples(pieces, count, self.multiple)
+        else:
+            groups = grouped(pieces, count)
         return [self._task(group) for group in groups]
+
+    def aligned(self, batch_size: int) -> Source:
+        return self._with(multiple=batch_size) if self.rows_per_file == 1 else self
 
     def pieces(self, files: list[File]) -> list[File]:
         """What tasks are made of: the files, or parts of them."""
@@ -253,6 +261,12 @@ def protocol_of(handler: object) -> Any:
 
 def constant(value: object, rows: int, type_: pa.DataType) -> pa.Array:
     return pa.repeat(pa.scalar(value, type_), rows)
+
+
+def in_multiples(files: list[File], count: int, multiple: int) -> list[list[File]]:
+    """Neighbouring files in at most `count` groups of whole multiples, all but the last."""
+    each = max(1, -(-len(files) // (count * multiple))) * multiple
+    return [files[start : start + each] for start in range(0, len(files), each)]
 
 
 def grouped(files: list[File], count: int) -> list[list[File]]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from torch.utils.data import Dataset
 
-from benchmarks.images import fashion_images
+from benchmarks.fashion_mnist import fashion_images
 
 IMAGES = int(os.environ.get("STANDIN_IMAGES", "640"))
 

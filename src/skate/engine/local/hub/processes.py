@@ -128,8 +128,11 @@ class Processes:
             self._warm_up()
 
     def _warm_up(self) -> None:
+        """Have a warm server, unless work that has begun needs one: importing the rest there now,
+        which may take seconds, would take the processors from that work."""
         with self._ports.lock, suppress(OSError):  # who needs it will try, and say why not
-            self._servers.warm_up()
+            if not self._servers.is_warm():
+                self._servers.warm_up()
 
     # -- talking -------------------------------------------------------------------------------
 

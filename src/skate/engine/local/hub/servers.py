@@ -283,6 +283,11 @@ class Servers:
             self._light[interpreter] = light = self._start([], interpreter=interpreter)
         return light
 
+    def is_warm(self) -> bool:
+        """Return whether there is a warm server, which imports what is missing when it is idle."""
+        warm = self._warm.get(None)
+        return warm is not None and not warm.dead
+
     def slow_in_use(self) -> bool:
         """Return whether this process uses something that takes long to import."""
         return bool(self._asked_preload or _in_use(_SLOW))
