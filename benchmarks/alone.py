@@ -10,6 +10,7 @@ from pathlib import Path
 
 from benchmarks.rows import Goal, Row
 
+LONGEST_SECONDS = 1800  # that one number may take
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -31,7 +32,18 @@ def say(goal: Goal, known: dict[str, float]) -> str:
 def alone(module: str, system: str, name: str) -> float | None:
     """One number, from a process of its own."""
     command = [sys.executable, "-m", f"benchmarks.{module}", "--one", system, name]
-    done = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, text=True)
+    try:
+        done = subprocess.run(
+            command,
+            cwd=ROOT,
+            env=os.environ,
+            capture_output=True,
+            text=True,
+            timeout=LONGEST_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        print(f"  {name}, {system}: no answer in {LONGEST_SECONDS} s", file=sys.stderr)
+        return None
     if done.returncode:
         print(f"  {name}, {system}: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
         return None

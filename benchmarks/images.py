@@ -10,8 +10,8 @@ its own, which has imported torch before the clock starts.
     python -m benchmarks.images --only first     the rows whose name contains "first"
 
 `bare` is two processes that decode and normalise half of the images each, and hand nothing over.
-LitData and WebDataset read the same JPEGs from files of their own formats, SPDL decodes by FFmpeg
-in threads. Peers that are not installed are left out.
+LitData and WebDataset read the same JPEGs from files of their own formats, SPDL decodes in two
+threads; all use Pillow. Peers that are not installed are left out.
 """
 
 from __future__ import annotations
@@ -228,21 +228,18 @@ def of_litdata(folder: Path, row: str) -> Batches:
 
 
 def of_spdl(folder: Path, row: str) -> Batches:
-    import spdl.io
     import torch
     from spdl.pipeline import PipelineBuilder
 
-    files = sorted(str(path) for path in (folder / "images").iterdir())
-    mean, std = torch.from_numpy(MEAN).view(3, 1, 1), torch.from_numpy(STD).view(3, 1, 1)
+    def read(path: Path) -> Any:
+        return normalised(decoded(path))
 
-    def batch_of(paths: list[str]) -> Any:
-        pixels = spdl.io.load_image_batch(paths, width=CROP, height=CROP, pix_fmt="rgb24")
-        images = spdl.io.to_torch(pixels).movedim(-1, 1)
-        return ((images / 255 - mean) / std).contiguous()
+    def batch_of(images: list[Any]) -> Any:
+        return torch.from_numpy(np.stack(images))
 
-    builder = PipelineBuilder().add_source(files).aggregate(BATCH)
-    builder = builder.pipe(batch_of, concurrency=WORKERS, output_order="input").add_sink(4)
-    pipeline = builder.build(num_threads=WORKERS)
+    builder = PipelineBuilder().add_source(sorted((folder / "images").iterdir()))
+    builder = builder.pipe(read, concurrency=WORKERS, output_order="input").aggregate(BATCH)
+    pipeline = builder.pipe(batch_of).add_sink(4).build(num_threads=WORKERS)
     with pipeline.auto_stop():
         yield from pipeline
 
@@ -280,7 +277,9 @@ def prepared(folder: Path, system: str) -> None:
     """Import and write what the system needs, before the clock starts."""
     import torch  # noqa: F401
 
-    __import__({"skate": "skate.data", "ray": "ray.data", "spdl": "spdl.io"}.get(system, "PIL"))
+    __import__(
+        {"skate": "skate.data", "ray": "ray.data", "spdl": "spdl.pipeline"}.get(system, "PIL")
+    )
     writers = {"litdata": ("chunks", write_chunks), "webdataset": ("shards", write_shards)}
     if system in writers:
         name, write = writers[system]
