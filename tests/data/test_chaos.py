@@ -1,6 +1,7 @@
 """Workers and actors die in the middle: their blocks are computed again."""
 
 import os
+import random
 import signal
 import sys
 
@@ -10,6 +11,7 @@ import skate
 import skate.data
 from skate.data import ActorPoolStrategy, iterator
 from skate.exceptions import WorkerCrashedError
+from tests.chaos import pipelines
 from tests.support import Program, eventually, local_only
 
 pytestmark = [local_only, pytest.mark.usefixtures("engine")]
@@ -62,6 +64,17 @@ def test_a_killed_worker_of_a_stream_of_blocks(tally, tmp_path):
 
     dataset = skate.data.from_torch(Stream()).map(die_once)
     assert [row["item"] for row in dataset.take_all()] == list(range(5000))
+
+
+def test_twelve_stages_whose_workers_are_killed():
+    chance, kills, rows = random.Random(0), 0, []
+    for row in pipelines.piped(blocks=30):
+        rows.append(row)
+        if len(rows) % 50 == 0:
+            kills += pipelines.kill_a_stage(chance)
+    pipelines.check(rows)
+    assert len(rows) == 30 * pipelines.ROWS_PER_BLOCK
+    assert kills
 
 
 def _rows_read(part, dies=lambda: False):

@@ -11,7 +11,7 @@ import pytest
 import skate
 import skate.data
 from skate.data._execution.transforms import bytes_of, portions
-from tests.support import local_only
+from tests.support import Tally, local_only
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -47,6 +47,20 @@ def test_a_slow_consumer_holds_back_a_job_that_makes_much(tmp_path: Any) -> None
                 made = len(list(tmp_path.iterdir()))
                 break
     assert made < 45
+
+
+@local_only
+@pytest.mark.parametrize("prefetch", [0, 3])
+def test_a_slow_consumer_holds_back_a_fast_source(tally: Tally, prefetch: int) -> None:
+    def noted(batch: Any) -> Any:
+        tally.add()
+        return batch
+
+    dataset = skate.data.range(100, override_num_blocks=100).map_batches(noted, batch_size=None)
+    for taken, _ in enumerate(dataset.iter_batches(batch_size=1, prefetch_batches=prefetch), 1):
+        # Jobs that run, those that are finished, and what was fetched ahead.
+        assert len(tally) <= taken + 12 + prefetch
+    assert len(tally) == 100
 
 
 class TestPortions:

@@ -5,6 +5,10 @@ import json
 import random
 import sys
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 import skate
@@ -83,6 +87,30 @@ def test_a_line_that_is_no_json_is_named_with_its_place(tiny_pieces, tmp_path):
         skate.data.read_json(place).take_all()
 
 
+@pytest.mark.parametrize("columns", [None, ["t"], ["s", "a"]])
+@pytest.mark.parametrize("least", [0, 777, 5000])
+def test_a_filter_of_a_large_row_group_leaves_what_that_of_a_small_one_does(
+    tmp_path, columns, least
+):
+    words = pa.array([str(number % 7) for number in range(1000)])
+    numbers = np.arange(1000)
+    tensors = skate.data.from_numpy(np.ones((1000, 2))).to_arrow_refs()
+    (tensors,) = skate.get(tensors)
+    first = pa.table({"a": numbers, "s": words.dictionary_encode(), "t": tensors["data"]})
+    pq.write_table(first, tmp_path / "0.parquet", row_group_size=600)
+    pq.write_table(pa.table({"a": numbers.astype("int32")}), tmp_path / "1.parquet")
+
+    def read(block_bytes):
+        context = skate.data.DataContext.get_current().copy()
+        context.target_max_block_size = block_bytes
+        with skate.data.DataContext.current(context):
+            wanted = (pc.field("a") >= least) & (pc.field("s") != "3")
+            return skate.data.read_parquet(tmp_path, columns=columns, filter=wanted).take_all()
+
+    assert repr(read(2000)) == repr(read(1 << 27))
+    assert len(read(2000)) == sum(number % 7 != 3 for number in range(least, 1000))
+
+
 IN_LITTLE_MEMORY = """
 import json, resource, sys
 import numpy as np
@@ -115,19 +143,25 @@ def rows(dataset):
         largest = max(largest, pa.total_allocated_bytes())
     return count
 
-print(rows(skate_data.read_parquet(folder + "/x.parquet")), largest // MB)
-largest = 0
-print(rows(skate_data.read_json(folder + "/x.jsonl")), largest // MB)
+parquet = skate_data.read_parquet(folder + "/x.parquet")
+for dataset in (
+    parquet,
+    parquet.filter(expr=skate_data.expressions.col("x") >= 0),
+    parquet.filter(expr=skate_data.expressions.col("x") > 0.99999),
+    skate_data.read_json(folder + "/x.jsonl"),
+):
+    largest = 0
+    print(rows(dataset), largest // MB)
 """
 
 
 def test_files_of_many_blocks_are_read_in_the_memory_of_a_few(tmp_path):
     """64 MB in one row group and 84 MB in lines, with blocks of 4 MB."""
     program = [sys.executable, "-c", IN_LITTLE_MEMORY, str(tmp_path)]
-    parquet, lines = run_program(program, check=True).stdout.splitlines()
-    rows, largest = map(int, parquet.split())
-    assert rows == 8 << 20
-    assert largest <= 24
-    rows, largest = map(int, lines.split())
-    assert rows == 700_000
-    assert largest <= 48
+    outputs = run_program(program, check=True).stdout.splitlines()
+    whole, all_of_it, little, lines = (tuple(map(int, line.split())) for line in outputs)
+    assert whole[0] == all_of_it[0] == 8 << 20
+    assert 0 < little[0] < 1000
+    assert lines[0] == 700_000
+    assert max(whole[1], all_of_it[1], little[1]) <= 24
+    assert lines[1] <= 48

@@ -221,12 +221,28 @@ class ParquetSource(FileSource):
             "columns": self._columns_in(schema.names),
             "filter": _all_of(self.filters),
         }
-        if large:
-            tables = gathered(fragment.to_batches(**wanted), self.block_size)
-        else:
-            tables = iter([fragment.to_table(**wanted)])
+        tables = self._sieved(fragment, **wanted) if large else [fragment.to_table(**wanted)]
         for table in tables:
             yield self._admitted(table, file, claims, wanted["columns"])
+
+    def _sieved(
+        self, fragment: Any, schema: pa.Schema, columns: list[str] | None, filter: Any
+    ) -> Iterator[Block]:
+        """What is left of a large fragment. Arrow's scanner would hold each row group as a whole;
+        here it only says in which of them rows may fit."""
+        groups = [group.id for group in fragment.subset(filter, schema=schema).row_groups]
+        needed = columns and [*columns, *needed_by(filter, schema)]
+        if not groups:
+            yield brought_to(schema.empty_table(), schema, columns)
+            return
+        with self.place.filesystem.open_input_file(fragment.path) as stream:
+            parquet = pq.ParquetFile(stream, **_BUFFERED)
+            there = [name for name in parquet.schema_arrow.names if not needed or name in needed]
+            batches = parquet.iter_batches(row_groups=groups, columns=there)
+            for table in gathered(batches, self.block_size):
+                plain = with_plain_types(table, dictionaries=True)
+                fitting = brought_to(plain, schema, needed).filter(filter)
+                yield fitting if columns is None else fitting.select(columns)
 
     def _admitted(
         self, table: Block, file: File, claims: pa.Schema, columns: list[str] | None
@@ -276,6 +292,17 @@ def _all_of(filters: tuple[Any, ...]) -> Any:
     for each in rest:
         first = first & each
     return first
+
+
+def needed_by(filter: Any, schema: pa.Schema) -> list[str]:
+    """The columns that a filter looks at. Arrow does not tell them: each is left out once."""
+    found = []
+    for place, name in enumerate(schema.names):
+        try:
+            schema.remove(place).empty_table().filter(filter)
+        except pa.ArrowInvalid:
+            found.append(name)
+    return found
 
 
 def brought_to(table: Block, schema: pa.Schema, columns: list[str] | None) -> Block:
