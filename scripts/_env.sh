@@ -52,6 +52,7 @@ ensure_env() {
     if [ "$name" = test ]; then
         pip_install --no-deps --requirement requirements/test-bare.txt
         fetch_images
+        install_browser
     fi
     pip_install --editable .
     echo "$wanted" >"$stamp"
@@ -67,6 +68,14 @@ fetch_images() {
         cd "$(mktemp -d)"
         apt-get download dataset-fashion-mnist && dpkg-deb --extract ./*.deb "$venv"
     ) >/dev/null 2>&1 || echo "FashionMNIST could not be had: stand-ins are used"
+}
+
+install_browser() {
+    # Chromium, for the tests of the page; only where this script may install packages.
+    if command -v chromedriver >/dev/null && command -v chromium >/dev/null; then return 0; fi
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null &&
+        apt-get install --yes --no-install-recommends chromium chromium-driver >/dev/null 2>&1; then return 0; fi
+    echo "no chromium (Debian: apt-get install chromium-driver): tests of the page in a browser are skipped"
 }
 
 compile_skate() {

@@ -18,11 +18,8 @@ import pytest
 import skate
 from skate.dashboard import launch
 from skate.engine.sessions import state_of
-from tests.support import PATIENCE, Program, eventually
-
-PROGRAM = Path(__file__).parent / "shown.py"
-ROOT = Path(__file__).parents[2]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+from tests.dashboard.programs import ENVIRONMENT, dashboard, started, told, up
+from tests.support import PATIENCE, eventually
 
 
 def asked(address: str, path: str = "") -> Any:
@@ -194,41 +191,6 @@ def test_other_hosts_and_engines(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 # -- the command ----------------------------------------------------------------------------------
-
-
-def started(folder: Path, *arguments: str) -> Program:
-    return Program(
-        [sys.executable, PROGRAM, folder, *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=ENVIRONMENT,
-    )
-
-
-def line_of(program: Program, begins: str) -> list[str]:
-    assert program.stdout is not None
-    for line in program.stdout:
-        if line.startswith(begins):
-            return line.split()
-    raise AssertionError("the program has ended")
-
-
-def up(program: Program) -> str:
-    return " ".join(line_of(program, "up")[1:])
-
-
-def told(program: Program, line: str) -> None:
-    assert program.stdin is not None
-    program.stdin.write(f"{line}\n")
-    program.stdin.flush()
-    line_of(program, "done")
-
-
-def dashboard(*arguments: object) -> tuple[Program, str]:
-    command = [sys.executable, "-m", "skate", "dashboard", *map(str, arguments)]
-    page = Program(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT)
-    return page, line_of(page, "http://")[0].removeprefix("http://")
 
 
 def page_at(address: str) -> int:
