@@ -29,6 +29,7 @@ from tests.support import Flag, Program, Tally, handle_signals_as_usual
 from tests.time_limit import limit_the_whole
 
 os.environ.setdefault(MARKER, uuid.uuid4().hex)
+os.environ["SKATE_EARLY_START"] = "0"  # tests begin their sessions, and end them, by themselves
 
 ENGINES = ("ray",) if oracle.ACTIVE else ("inline", "local")  # and "ray", if asked for
 

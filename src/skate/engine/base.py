@@ -366,6 +366,10 @@ class Engine(ABC):
     def exit_actor(self) -> None:
         """Inside an actor: end it. This call and those under way fail with ActorDiedError."""
 
+    def warm_up(self, modules: Sequence[str] | None) -> None:  # noqa: B027  # most need not
+        """Work is to come that needs these modules, or with None what this process uses by now:
+        have processes to come begin with them, where that can be."""
+
     # -- resources and surroundings ------------------------------------------------------------
 
     @abstractmethod

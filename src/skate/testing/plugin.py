@@ -36,6 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Declare the markers."""
     for line in _MARKERS:
         config.addinivalue_line("markers", line)
+    os.environ.setdefault("SKATE_EARLY_START", "0")  # nothing that a test did not begin
 
 
 @pytest.fixture(autouse=True)

@@ -23,26 +23,19 @@ from skate._run.ledger import Ledger, claimed
 from skate._run.reporting import Report
 from skate._run.session import RunSession
 from skate._run.storage import Storage, write_into
+from skate.train._early_start import was_launched
 from skate.train._events import Answer, Event
 from skate.train._handover import discard_original, hand_over
 from skate.train._recorder import Recorder
 from skate.train._worker import check_metrics, positions_of
 
 NAME_VARIABLE = "SKATE_RUN_NAME"
-# What says that a process was launched to train: by torchrun, and what is built on it; by
-# Lightning; by Accelerate, which starts a single process without the former; by `skate run`.
-LAUNCHED_VARIABLES = (
-    "TORCHELASTIC_RUN_ID",
-    "LT_CLI_USED",
-    "ACCELERATE_MIXED_PRECISION",
-    "SKATE_RUN",
-)
 
 
 def launched_session() -> RunSession | None:
     """The session of this process, if it was launched to train; None in others, as workers of
     skate that have inherited the environment."""
-    if not any(os.environ.get(name) for name in LAUNCHED_VARIABLES):
+    if not was_launched():
         return None
     if skate.is_initialized() and skate.get_runtime_context().get_task_id() is not None:
         return None

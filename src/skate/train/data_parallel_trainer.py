@@ -28,6 +28,7 @@ from skate._run.validation import ValidationConfig
 from skate.train._controller import TrainController, TrainPlan
 from skate.train._data import DataConfig, checked_datasets
 from skate.train._dataset_config import as_data_config
+from skate.train._early_start import expect_workers
 from skate.train._group import WorkerGroup
 from skate.train._local import run_here
 from skate.train._recorder import TRAINER_FILE, Recorder, new_name
@@ -36,6 +37,8 @@ from skate.train._view import View
 from skate.train._worker import takes_config
 from skate.train.backend import BackendConfig
 from skate.train.base_trainer import BaseTrainer, in_folder, saved_trainer
+
+_DATA_MODULES = ("skate.data.iterator", "skate.train._shards")  # what parts of datasets are
 
 AnyTrainer = TypeVar("AnyTrainer", bound="DataParallelTrainer")
 
@@ -117,6 +120,8 @@ class DataParallelTrainer(BaseTrainer):
         self.validation_config = validation_config
         self.backend_config: BackendConfig = backend_config or BackendConfig()
         self.dataset_config: DataConfig = as_data_config(dataset_config, self.datasets)
+        if self.scaling_config.num_workers != 0:
+            expect_workers(["skate.train._worker", *(_DATA_MODULES if self.datasets else ())])
 
     # -- running --------------------------------------------------------------------------------
 

@@ -7,11 +7,19 @@ workers want only their part.
 
 from __future__ import annotations
 
+import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skate.engine.local.engine import LocalEngine
+    from skate.engine.local.hub.servers import ForkServer
+
+
+def _early_server(session_dirs: list[str]) -> ForkServer | None:
+    module = sys.modules.get("skate.engine.local.early_server")
+    server: ForkServer | None = None if module is None else module.adopt(session_dirs)
+    return server
 
 
 def start(
@@ -31,8 +39,11 @@ def start(
         undo.callback(session.remove)
         server = ForkServer(session.dirs, [])
         undo.callback(server.end_at_once)
+        warm = _early_server(session.dirs)
+        if warm is not None:
+            undo.callback(warm.end_at_once)
         from skate.engine.local.engine import LocalEngine
 
-        engine = LocalEngine(session, server, undo, memory_guard=memory, **settings)
+        engine = LocalEngine(session, server, undo, warm=warm, memory_guard=memory, **settings)
         undo.pop_all()
     return engine

@@ -76,6 +76,7 @@ class LocalEngine(DriverStreams, Asking):
         log_to_driver: bool = True,
         preload: Sequence[str] | None = None,
         growing: bool = False,
+        warm: ForkServer | None = None,
         memory_guard: tuple[float, float] = (1.0, 0.0),
     ) -> None:
         super().__init__(DRIVER)
@@ -107,7 +108,7 @@ class LocalEngine(DriverStreams, Asking):
             self.info,
             self.entries,
             ResourcePool(total, growing=growing),
-            Servers(session.dirs, list(preload or ()), server),
+            Servers(session.dirs, list(preload or ()), server, warm),
             self._worker_settings(capacity, "GPU" in total),
             self.output.descriptors,
             memory_guard,
@@ -154,6 +155,9 @@ class LocalEngine(DriverStreams, Asking):
     @property
     def session_name(self) -> str:  # type: ignore[override]  # see tests/local/test_engine.py
         return self.session.name
+
+    def warm_up(self, modules: Sequence[str] | None) -> None:
+        self.hub.processes.warm_up(modules)
 
     # -- objects -------------------------------------------------------------------------------
 

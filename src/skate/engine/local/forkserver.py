@@ -36,6 +36,7 @@ from skate.engine.local.titles import load_setproctitle
 FORK = 0  # worker number; with descriptors: settings, hub socket, stdout, stderr
 KILL = 1  # worker number
 IMPORT = 2  # names of modules that later workers should find imported
+SESSION = 3  # the folders of the session, to a server that was started before there was one
 # server -> driver
 READY = 0  # an import is over, the first ones or one that was announced or asked for
 FORKED = 1  # worker number, pid (by the worker itself) or a negative error number
@@ -48,6 +49,9 @@ _PACKET_BYTES = 1 << 20
 _SET_CHILD_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of <linux/prctl.h>
 _IDLE_MILLISECONDS = 2000  # without a request, before what can wait is imported
 _MOST_POSTPONED = 3  # times, while the machine is busy: it may be so for hours
+_UNUSED_MILLISECONDS = 60_000  # for which a server without a session waits for one
+
+serves: bool = False  # whether this process is a fork server, or was forked from one
 
 
 def main(
@@ -61,8 +65,11 @@ def main(
     """Serve until the driver is gone. Returns only in a worker, when its work is over.
 
     `preload` is imported at once, `later` when there is nothing else to do. An interpreter with
-    packages of its own has `own_path`, and the driver's paths `around` it.
+    packages of its own has `own_path`, and the driver's paths `around` it. Without `session_dirs`
+    there is no session yet.
     """
+    global serves
+    serves = True
     control = socket.socket(fileno=fd)
     control.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _PACKET_BYTES)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -129,8 +136,15 @@ class _Server:
         poller.register(self._child_signal, select.POLLIN)
         postponed = 0
         while True:
-            ready = poller.poll(_IDLE_MILLISECONDS if self._later else None)
-            if not ready and postponed < _MOST_POSTPONED and _machine_is_busy():
+            ready = poller.poll(self._patience())
+            if not ready and not self._session_dirs and not self._later:
+                self._end()
+            elif (
+                not ready
+                and self._session_dirs
+                and postponed < _MOST_POSTPONED
+                and _machine_is_busy()
+            ):
                 postponed += 1
             elif not ready:
                 self.tell((BUSY,))
@@ -142,6 +156,13 @@ class _Server:
                 elif not self._handle():
                     self._end()
 
+    def _patience(self) -> int | None:
+        """For how many milliseconds to wait for a request. Before there is a session, nobody
+        waits for one: what can be imported is."""
+        if self._session_dirs:
+            return _IDLE_MILLISECONDS if self._later else None
+        return 0 if self._later else _UNUSED_MILLISECONDS
+
     def _handle(self) -> bool:
         try:
             data, fds, _, _ = socket.recv_fds(self._control, _PACKET_BYTES, 4)
@@ -152,6 +173,8 @@ class _Server:
         operation, number = marshal.loads(data)
         if operation == IMPORT:
             self._import(number)
+        elif operation == SESSION:
+            self._session_dirs = number
         elif operation == FORK:
             details, *rest = fds
             settings = marshal.loads(os.pread(details, os.fstat(details).st_size, 0))
@@ -236,9 +259,10 @@ class _Server:
     def _end(self) -> None:
         for pid in self._workers.values():
             _kill_group(pid)
-        remove(self._session_dirs)
-        self._end_children()
-        self._remove_what_comes_late()
+        if self._session_dirs:
+            remove(self._session_dirs)
+            self._end_children()
+            self._remove_what_comes_late()
         os._exit(0)
 
     def _remove_what_comes_late(self) -> None:

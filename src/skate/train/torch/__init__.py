@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from skate._core.optional_imports import try_import
 from skate._core.public_names import lazy_names, name_publicly
+from skate.train._early_start import expect_workers
 
+expect_workers(["torch", "skate.train._worker", "skate.train.torch"])  # beside this process
 try_import("torch", "torch")
 
 from skate.train.torch._config import TorchConfig  # noqa: E402

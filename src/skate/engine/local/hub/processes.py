@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -130,9 +130,13 @@ class Processes:
     def _warm_up(self) -> None:
         """Have a warm server, unless work that has begun needs one: importing the rest there now,
         which may take seconds, would take the processors from that work."""
+        if not self._servers.is_warm():
+            self.warm_up()
+
+    def warm_up(self, modules: Sequence[str] | None = None) -> None:
+        """Have a server that has imported these modules, or what this process uses now."""
         with self._ports.lock, suppress(OSError):  # who needs it will try, and say why not
-            if not self._servers.is_warm():
-                self._servers.warm_up()
+            self._servers.warm_up(modules)
 
     # -- talking -------------------------------------------------------------------------------
 

@@ -23,7 +23,8 @@ _QUICK = ("numpy", "pyarrow", "PIL", "polars", "skate.tune.execution.worker")
 _SLOW = (
     "pandas", "scipy", "sklearn", "torch", "torchvision", "xgboost", "lightgbm", "transformers",
     "lightning", "pytorch_lightning", "datasets", "numba", "tensorflow",
-    "skate.data._execution.stages", "skate.train._worker", "skate.train.torch",
+    "skate.data._execution.stages", "skate.data.iterator", "skate.train._worker",
+    "skate.train.torch",
     "skate.train.lightning", "skate.train.xgboost",
     "skate.train.lightgbm", "skate.train.sklearn", "skate.train.huggingface.transformers",
     "dask.array", "dask.dataframe", "skate.util.dask", "skate.serve._controller",
@@ -35,6 +36,7 @@ _SERVING = (
 )  # fmt: skip
 # What a module in use will import only when it is first called: cheaper once than in each worker.
 _IMPORTED_LATER = {
+    "skate.data.iterator": ("skate.data._execution.stages",),
     "skate.serve._controller": (
         "skate.serve._controller.actor",
         "skate.serve._http.control_socket",
@@ -172,6 +174,11 @@ class ForkServer:
             except OSError:  # it is gone, as the hub will notice
                 pass
 
+    def serve_session(self, dirs: list[str]) -> None:
+        """Belong to a session, if it was started before there was one. Raises OSError if it is
+        gone."""
+        self.control.send(marshal.dumps((forkserver.SESSION, dirs)))
+
     def kill(self, worker: WorkerProcess) -> None:
         """End a worker whose pid is not known here yet."""
         try:
@@ -242,18 +249,28 @@ class ForkServer:
 class Servers:
     """The light server, and the warm one while it is worth it; both for each interpreter."""
 
-    def __init__(self, session_dirs: list[str], preload: list[str], light: ForkServer) -> None:
+    def __init__(
+        self,
+        session_dirs: list[str],
+        preload: list[str],
+        light: ForkServer,
+        warm: ForkServer | None = None,
+    ) -> None:
         self._session_dirs = session_dirs
         self._asked_preload = preload
         self._light: dict[Interpreter | None, ForkServer] = {None: light}
         self._warm: dict[Interpreter | None, ForkServer] = {}
         self._started = [light]
+        if warm is not None:
+            self._warm[None] = warm
+            self._started.append(warm)
         self._watch: Callable[[ForkServer], None] = lambda server: None
 
     def watch(self, watch: Callable[[ForkServer], None]) -> None:
-        """Call `watch` with every server, the one that runs already included."""
+        """Call `watch` with every server, those that run already included."""
         self._watch = watch
-        watch(self._started[0])
+        for server in self._started:
+            watch(server)
 
     def all(self) -> list[ForkServer]:
         """Return those that live, also superseded ones that still have workers."""
@@ -298,14 +315,7 @@ class Servers:
         """Have a warm server with what is needed (by default nearly all that this process uses
         now); it imports the rest when it is idle, except for what would keep others waiting.
         None if there is nothing that it could have imported."""
-        slow = _in_use(_SLOW)
-        if needed is None:
-            needed = [*self._asked_preload, *(name for name in slow if name not in _SLOWEST)]
-        at_once = [*_in_use(_QUICK), *needed]
-        at_once += [name for module in needed for name in _IMPORTED_LATER.get(module, ())]
-        modules = list(dict.fromkeys(at_once))
-        idle = [name for module in slow for name in _IMPORTED_WHEN_IDLE.get(module, ())]
-        later = [name for name in (*slow, *idle) if name not in (*modules, *_SLOWEST)]
+        modules, later = imports_for(needed, self._asked_preload)
         if not modules:
             return None
         warm = self._warm.get(interpreter)
@@ -325,6 +335,22 @@ class Servers:
         self._started.append(server)
         self._watch(server)
         return server
+
+
+def imports_for(
+    needed: Sequence[str] | None, asked: Sequence[str] = ()
+) -> tuple[list[str], list[str]]:
+    """Return what a server for work that needs these modules imports, at once and when it is
+    idle; by default nearly all that this process uses now."""
+    slow = _in_use(_SLOW)
+    if needed is None:
+        needed = [*asked, *(name for name in slow if name not in _SLOWEST)]
+    at_once = [*_in_use(_QUICK), *needed]
+    at_once += [name for module in needed for name in _IMPORTED_LATER.get(module, ())]
+    modules = list(dict.fromkeys(at_once))
+    idle = [n for module in (*slow, *needed) for n in _IMPORTED_WHEN_IDLE.get(module, ())]
+    later = [name for name in (*slow, *idle) if name not in (*modules, *_SLOWEST)]
+    return modules, list(dict.fromkeys(later))
 
 
 def _in_use(names: tuple[str, ...]) -> list[str]:

@@ -1,0 +1,71 @@
+"""A fork server that begins before there is a session: while a program imports and loads what it
+needs, that is imported for its workers too."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from skate.engine.local import forkserver
+from skate.engine.local.hub.servers import ForkServer, imports_for
+
+
+class EarlyServer(NamedTuple):
+    """A server that nobody uses yet, and what its imports may have looked at."""
+
+    server: ForkServer
+    environ: dict[str, str]
+    driver: int
+
+
+_early: EarlyServer | None = None
+_begun = False
+
+
+def begin(modules: Sequence[str] | None) -> None:
+    """Start a server, once in the life of a program, or have it import more.
+
+    It ends with the program, or by itself if no session begins for a minute. Where there is a
+    single processor it would only keep the program from its own imports.
+
+    Args:
+        modules: What the workers will need; None is what the program uses by now.
+    """
+    global _early, _begun
+    if forkserver.serves:
+        return
+    at_once, later = imports_for(modules)
+    if _early is not None and _early.driver == os.getpid():
+        _early.server.also_import(at_once)
+    elif not _begun and at_once and len(os.sched_getaffinity(0)) > 1:
+        _begun = True
+        try:
+            server = ForkServer([], at_once, later)
+        except OSError:  # whoever needs one will try again, and say why not
+            return
+        _early = EarlyServer(server, dict(os.environ), os.getpid())
+        atexit.register(_end)
+
+
+def adopt(session_dirs: list[str]) -> ForkServer | None:
+    """Return the server, if there is one, as that of a session; None if its imports may have seen
+    another environment than those of the session's own servers would."""
+    global _early
+    early, _early = _early, None
+    if early is None or early.driver != os.getpid():
+        return None
+    if early.environ == dict(os.environ):
+        try:
+            early.server.serve_session(session_dirs)
+            return early.server
+        except OSError:  # it has ended
+            pass
+    early.server.end_at_once()
+    return None
+
+
+def _end() -> None:
+    if _early is not None and _early.driver == os.getpid():
+        _early.server.end_at_once()
