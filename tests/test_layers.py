@@ -215,6 +215,16 @@ def test_the_patterns_find_what_they_look_for() -> None:
     assert not MACHINE_PATH.search(f'cd "$root/{folder}/x"')
 
 
+def test_the_files_of_the_local_engine_are_where_the_architecture_has_them() -> None:
+    """In a row of its table, the folder of a file is that of the ones behind it."""
+    text = text_of(ROOT / "ARCHITECTURE.md").partition("\n## The local engine\n")[2]
+    table = [line for line in text.partition("\n### ")[0].splitlines() if line.startswith("| `")]
+    named = [re.findall(r"`([a-z_]+/)?([a-z_]+\.py)`", line.split("|")[1]) for line in table]
+    files = [row[0][0] + name for row in named for _, name in row]
+    assert len(files) > 60
+    assert not [name for name in files if not (PACKAGE / "engine" / "local" / name).exists()]
+
+
 def test_the_architecture_names_files_that_exist() -> None:
     named = set(re.findall(r"`([a-z_/]+\.py)`", text_of(ROOT / "ARCHITECTURE.md")))
     files = [f"/{path.relative_to(ROOT)}" for path in repository_files()]
