@@ -4,6 +4,7 @@ programs, and what they refuse."""
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Any
 
 import pytest
@@ -31,6 +32,13 @@ def test_pyright_reports_the_wrong_calls_and_nothing_else() -> None:
 def test_the_typed_options_are_those_of_the_table(kind: str, typed: Any) -> None:
     named = {name for name, option in option_table.OPTIONS.items() if kind in option.kinds}
     assert named - {"num_returns"} == set(typed.__annotations__)
+
+
+def test_the_words_of_remote_name_the_options_that_do_something() -> None:
+    told = set(re.findall(r"\w+", skate.remote.__doc__ or ""))
+    rows = option_table.OPTIONS.items()
+    made = [name for name, row in rows if row.field and row.kinds != (option_table.CALL,)]
+    assert not [name for name in made if name[0] != "_" and name not in told]
 
 
 def test_what_is_remote_shows_the_signature_and_the_words_of_the_user() -> None:
