@@ -315,7 +315,8 @@ def main() -> None:
     parser.add_argument("--one", nargs=2, metavar=("SYSTEM", "ROW"))
     options = parser.parse_args()
     if options.one:
-        print(json.dumps(one(*options.one, Path(os.environ["SKATE_BENCH_FOLDER"]))))
+        system, row = options.one
+        print(json.dumps(one(system, row, Path(os.environ["SKATE_BENCH_FOLDER"]))))
         return
     with tempfile.TemporaryDirectory() as folder:
         os.environ["SKATE_BENCH_FOLDER"] = folder

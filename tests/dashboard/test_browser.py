@@ -183,6 +183,8 @@ def test_a_training_a_dataset_and_a_deployment(page: Browser, tmp_path: Path) ->
     page.until("return document.querySelectorAll('tbody tr').length === 2")
     assert "HEALTHY" in page.text()
     told(program, "shutdown")
-    page.until("return document.getElementById('banner').innerText.includes('The program has ended')")
+    page.until(
+        "return document.getElementById('banner').innerText.includes('The program has ended')"
+    )
     page.show("tasks")
     assert page.texts("tbody tr")
