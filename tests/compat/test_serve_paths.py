@@ -27,8 +27,49 @@ PATHS = {
     "ray.serve.exceptions": "BackPressureError RayServeException RequestCancelledError",
     "ray.serve.handle": "DeploymentHandle DeploymentResponse DeploymentResponseGenerator",
     "ray.serve.http_adapters": "json_request json_to_ndarray",
-    "ray.serve.schema": "ApplicationStatus ServeApplicationSchema ServeDeploySchema",
+    "ray.serve.schema": "ApplicationStatus ServeDeploySchema ServeInstanceDetails EncodingType",
 }
+
+DECLARED = """
+import ray
+from ray import serve
+from ray.serve.context import _get_global_client
+from ray.serve.schema import ServeDeploySchema, ServeInstanceDetails
+
+ray.init(num_cpus=4)
+serve.start(proxy_location="Disabled")
+client = _get_global_client()
+
+def deploy(*apps):
+    client.deploy_apps(ServeDeploySchema(applications=apps), _blocking=True)
+
+app = {"name": "a", "import_path": "number:app", "deployments": [{"name": "N", "user_config": 5}]}
+deploy(app)
+print(serve.get_app_handle("a").remote().result())
+details = ServeInstanceDetails(**client.get_serve_details()).applications["a"]
+(replica,) = details.deployments["N"].replicas
+print(details.source.value, details.deployments["N"].status.value, replica.state.value)
+app["deployments"][0]["user_config"] = 6
+deploy(app, app | {"name": "b", "route_prefix": "/b"})
+print(serve.get_app_handle("a").remote().result(), sorted(serve.status().applications))
+deploy()
+print(dict(serve.status().applications))
+serve.shutdown()
+"""
+
+NUMBER = """
+from ray import serve
+
+@serve.deployment
+class N:
+    def reconfigure(self, number):
+        self.number = number
+
+    def __call__(self):
+        return self.number
+
+app = N.bind()
+"""
 
 PROGRAM = """
 import requests
@@ -97,6 +138,14 @@ def test_a_program(tmp_path: Path) -> None:
     done = run_program(command, timeout=PATIENCE)
     assert done.stderr == ""
     assert done.stdout == "42\n8\nRUNNING\n{}\n"
+
+
+def test_a_program_that_declares_what_runs(tmp_path: Path) -> None:
+    (tmp_path / "number.py").write_text(NUMBER)
+    (tmp_path / "program.py").write_text(DECLARED)
+    command = [sys.executable, "-m", "skate", "run", "--as-ray", str(tmp_path / "program.py")]
+    done = run_program(command, timeout=PATIENCE)
+    assert done.stdout == "5\ndeclarative HEALTHY RUNNING\n6 ['a', 'b']\n{}\n", done.stderr
 
 
 def test_the_modules_of_starlette_are_there_as_soon_as_serve_is(tmp_path: Path) -> None:

@@ -78,6 +78,7 @@ def test_either_a_number_or_the_load_decides() -> None:
         ("max_ongoing_requests", 0),
         ("max_ongoing_requests", None),
         ("max_queued_requests", -2),
+        ("max_queued_requests", 0),
         ("graceful_shutdown_timeout_s", -1),
         ("health_check_period_s", 0),
         ("health_check_timeout_s", "soon"),
@@ -111,7 +112,7 @@ def test_types_that_are_refused() -> None:
             Model.options(ray_actor_options=options)
     with pytest.raises(TypeError, match="from 1 to 100"):
         Model.options(max_replicas_per_node="1")
-    with pytest.raises(ValueError, match="nothing beside placement_group_bundles"):
+    with pytest.raises(ValueError, match="not allowed when placement_group_bundles is provided"):
         Model.options(max_replicas_per_node=2, placement_group_bundles=[{"CPU": 1}])
 
 

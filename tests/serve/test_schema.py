@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,12 @@ import pytest
 
 from skate import serve
 from skate.serve._application.config_files import application, read, specs_of
-from skate.serve.schema import DeploymentSchema, ServeApplicationSchema, ServeDeploySchema
+from skate.serve.schema import (
+    DeploymentSchema,
+    LoggingConfig,
+    ServeApplicationSchema,
+    ServeDeploySchema,
+)
 
 
 @serve.deployment(ray_actor_options={"num_cpus": 1})
@@ -100,11 +106,28 @@ def test_a_deployment_that_does_not_exist() -> None:
         ),
         (ServeDeploySchema, {"applications": [{"import_path": "a:b"}] * 2}, "different"),
         (ServeDeploySchema, {"applications": [], "target_capacity": 50}, "nothing but 100"),
+        (ServeApplicationSchema, {"import_path": "a:b", "port": 80}, "belongs to http_options"),
+        (LoggingConfig, {"encoding": "XML"}, "encoding"),
+        (LoggingConfig, {"log_level": "LOUD"}, "LOUD"),
     ],
 )
 def test_mistakes_in_a_config(schema: Any, fields: dict[str, Any], text: str) -> None:
     with pytest.raises(pydantic.ValidationError, match=text):
         schema.model_validate(fields)
+
+
+def test_a_field_of_another_version_is_left_out_with_a_warning(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    config = {"name": "a", "num_replicas": 2, "colour_of_another_time": "red"}
+    assert DeploymentSchema.model_validate(config).num_replicas == 2
+    assert "has no field 'colour_of_another_time'" in capfd.readouterr().err
+
+
+def test_how_replicas_log() -> None:
+    config = LoggingConfig(log_level=logging.DEBUG, additional_log_standard_attrs=["name"] * 2)
+    assert (config.log_level, config.additional_log_standard_attrs) == ("DEBUG", ["name"])
+    assert LoggingConfig(log_level="error").log_level == "ERROR"
 
 
 def test_a_file_without_applications(tmp_path: Path) -> None:
@@ -120,6 +143,12 @@ def test_a_file_without_applications(tmp_path: Path) -> None:
         {"max_replicas_per_node": 2, "placement_group_bundles": [{"CPU": 1}]},
         {"placement_group_strategy": "PACK"},
         {"max_replicas_per_node": 500},
+        {"max_queued_requests": 0},
+        {"placement_group_bundle_label_selector": [{"zone": "a"}]},
+        {
+            "placement_group_bundles": [{"CPU": 1}] * 2,
+            "placement_group_bundle_label_selector": [{"zone": "a"}] * 3,
+        },
         {"autoscaling_config": {"min_replicas": 3, "max_replicas": 2}},
     ],
 )

@@ -25,7 +25,12 @@ HOMES_OF_SERVING: dict[str, tuple[str, ...]] = {
     "ray.serve.grpc_util": (_INSIDE,),
     "ray.serve.metrics": ("skate.util.metrics",),
     "ray.serve.request_router": (_INSIDE,),
-    "ray.serve.schema": ("skate.serve.schema", "skate.serve._status", "skate.serve.config"),
+    "ray.serve.schema": (
+        "skate.serve.schema",
+        "skate.serve._status",
+        "skate.serve.config",
+        "skate.compat.parts.serving.details",
+    ),
     "ray.serve.utils": _COMMON,
 }
 

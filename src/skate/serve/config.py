@@ -386,6 +386,8 @@ class HTTPOptions(CheckedSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.host is None or self.location is None:
+            self.location = DeploymentMode.NoServer
         if bool(self.ssl_keyfile) != bool(self.ssl_certfile):
             given = (self.ssl_keyfile, self.ssl_certfile)
             raise wrong_value("ssl_keyfile and ssl_certfile", given, "both or neither")

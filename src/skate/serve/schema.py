@@ -13,8 +13,12 @@ A file names applications by the import path of their code, and overrides option
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from skate._core import notices
+from skate._core.nearest import nearest_names
 from skate._core.optional_imports import try_import
 from skate._core.public_names import name_publicly
 from skate.serve._application.options import check, resolve
@@ -54,9 +58,27 @@ __all__ = [
 
 
 class _Strict(BaseModel):
-    """A field that does not exist is a mistake."""
+    """A field that does not exist is a mistake if it looks like one that does.
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+    All else may be of a later version, or of an earlier one, and is left out with a warning.
+    """
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="ignore", arbitrary_types_allowed=True)
+    not_here: ClassVar[tuple[str, ...]] = ()  # fields that belong elsewhere
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_fields(cls, given: Any) -> Any:
+        unknown = [name for name in given if name not in cls.model_fields] if given else ()
+        for name in unknown if isinstance(given, Mapping) else ():
+            near = nearest_names(str(name), cls.model_fields, 1)
+            if near or name in cls.not_here:
+                hint = f"; did you mean {near[0]!r}?" if near else ": it belongs to http_options"
+                raise ValueError(f"{cls.__name__} has no field {name!r}{hint}")
+            notices.once(
+                f"{cls.__name__}.{name}", f"{cls.__name__} has no field {name!r}: it is left out"
+            )
+        return given
 
     def given(self) -> dict[str, Any]:
         """Return what the file says, without defaults."""
@@ -74,11 +96,24 @@ class LoggingConfig(_Strict):
         additional_log_standard_attrs: More attributes of a record.
     """
 
-    encoding: str = "TEXT"
+    encoding: Literal["TEXT", "JSON"] = "TEXT"
     log_level: int | str = "INFO"
     logs_dir: str | None = None
     enable_access_log: bool = True
     additional_log_standard_attrs: list[str] = Field(default_factory=list)
+
+    @field_validator("log_level")
+    @classmethod
+    def _its_name(cls, value: int | str) -> str:
+        name = value.upper() if isinstance(value, str) else logging.getLevelName(value)
+        if not isinstance(logging.getLevelName(name), int):
+            raise ValueError(f"log_level takes a level of the module logging; got {value!r}")
+        return name
+
+    @field_validator("additional_log_standard_attrs")
+    @classmethod
+    def _each_once(cls, value: list[str]) -> list[str]:
+        return list(dict.fromkeys(value))
 
 
 class RayActorOptionsSchema(_Strict):
@@ -175,6 +210,8 @@ class ServeApplicationSchema(_Strict):
     deployments: list[DeploymentSchema] = Field(default_factory=list)
     logging_config: LoggingConfig | None = None
     external_scaler_enabled: bool = False
+
+    not_here: ClassVar[tuple[str, ...]] = ("host", "port")
 
     @field_validator("route_prefix")
     @classmethod
@@ -276,7 +313,7 @@ class ServeDeploySchema(_Strict):
             if twice:
                 raise ValueError(f"applications need different values of {what}; twice: {twice}")
         if not all(app.name for app in self.applications):
-            raise ValueError("each application needs a name")
+            raise ValueError("each application needs a name, and not an empty one")
         return self
 
 

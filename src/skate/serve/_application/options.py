@@ -114,14 +114,23 @@ def _per_node(name: str, value: object) -> int:
     return number
 
 
+def _most_queued(name: str, value: object) -> int:
+    allowed = "a whole number of at least 1, or -1 for no limit"
+    number: int = whole_numbers(-1, allowed, whole_floats=True)(name, value)
+    if number == 0:
+        raise wrong_value(name, value, allowed)
+    return number
+
+
+def _label_selectors(name: str, value: object) -> list[Any]:
+    """Check their form; they are for machines, and here there is one."""
+    return list(instances((list, tuple), "a list of dictionaries, one per bundle")(name, value))
+
+
 def _strategy(name: str, value: object) -> str:
     if value not in STRATEGIES:
         raise wrong_value(name, value, f"one of {', '.join(STRATEGIES)}")
     return str(value)
-
-
-def _one_machine(name: str, value: object) -> None:
-    """Take whatever says on which of many machines something may run; here there is one."""
 
 
 def _not_here(reason: str) -> Check:
@@ -135,9 +144,7 @@ def _not_here(reason: str) -> Check:
 _CHECKS: dict[str, Check] = {
     "num_replicas": _replicas,
     "max_ongoing_requests": positive_integer,
-    "max_queued_requests": whole_numbers(
-        -1, "a whole number, or -1 for no limit", whole_floats=True
-    ),
+    "max_queued_requests": _most_queued,
     "user_config": anything,
     "autoscaling_config": optional(AutoscalingConfig.of),
     "backpressure_config": optional(BackpressureConfig.of),
@@ -152,7 +159,7 @@ _CHECKS: dict[str, Check] = {
     "placement_group_bundles": optional(_bundles),
     "placement_group_strategy": optional(_strategy),
     "version": optional(instances(str, "a string")),
-    "placement_group_bundle_label_selector": _one_machine,
+    "placement_group_bundle_label_selector": optional(_label_selectors),
     "max_replicas_per_node": optional(_per_node),
     "logging_config": anything,
     "request_router_config": optional(RequestRouterConfig.of),
@@ -194,18 +201,30 @@ def resolve(checked: GivenOptions) -> DeploymentOptions:
 
 
 def _check_together(checked: GivenOptions) -> None:
-    bundles = checked.get("placement_group_bundles")
+    bundles = checked.get("placement_group_bundles") or ()
     if checked.get("placement_group_strategy") is not None and not bundles:
         raise wrong_value(
             "placement_group_strategy",
             checked["placement_group_strategy"],
             "nothing without placement_group_bundles, of which it says where they are",
         )
-    if checked.get("max_replicas_per_node") is not None and bundles:
-        raise wrong_value(
-            "max_replicas_per_node",
-            checked["max_replicas_per_node"],
-            "nothing beside placement_group_bundles, which say where replicas are",
+    per_node = checked.get("max_replicas_per_node")
+    if per_node is not None and bundles:
+        raise ValueError(
+            "Setting max_replicas_per_node is not allowed when placement_group_bundles is "
+            f"provided. The bundles say where replicas are; got max_replicas_per_node={per_node}"
+        )
+    selectors = checked.get("placement_group_bundle_label_selector")
+    if selectors and not bundles:
+        raise ValueError(
+            "Setting bundle_label_selector is not allowed when placement_group_bundles is not "
+            f"provided, which it says something of; got {selectors}"
+        )
+    if selectors and len(selectors) not in (1, len(bundles)):
+        raise ValueError(
+            "placement_group_bundle_label_selector: the list must contain either a single "
+            "selector (to apply to all bundles) or match the number of "
+            f"`placement_group_bundles`, {len(bundles)}; got {len(selectors)}"
         )
 
 

@@ -8,13 +8,16 @@ from typing import Any
 import skate
 from skate import serve
 from skate.serve import _client
+from skate.serve._application.config_files import specs_of
 from skate.serve.exceptions import SkateServeError
+
+_configs: dict[str, Any] = {}  # what `deploy_apps` was told of applications, by name
 
 
 class ServeControllerClient:
     """The running instance, under the names of Ray's client."""
 
-    def __init__(self, controller: object) -> None:
+    def __init__(self, controller: Any) -> None:
         self._controller = controller
 
     @property
@@ -31,6 +34,24 @@ class ServeControllerClient:
 
     def delete_all_apps(self, blocking: bool = True) -> None:
         self.delete_apps(list(serve.status().applications), blocking)
+
+    def deploy_apps(self, config: Any, _blocking: bool = False) -> None:
+        """Run what a `ServeDeploySchema` says, and nothing else any more."""
+        specs = specs_of(config)
+        names = [spec.name for spec in specs]
+        self.delete_apps(set(serve.status().applications) - set(names), blocking=_blocking)
+        _configs.clear()
+        _configs.update((app.name, app) for app in config.applications)
+        skate.get(self._controller.deploy.remote(specs))
+        if _blocking:
+            skate.get(self._controller.wait_until_settled.remote(names))
+
+    def get_serve_details(self) -> dict[str, Any]:
+        """Return everything that runs, as `ServeInstanceDetails` takes it."""
+        from skate.compat.parts.serving.details import details
+
+        routes = skate.get(self._controller.routes.remote())
+        return details(_configs, {id.app_name: prefix for prefix, id in routes.items()})
 
     def get_serve_status(self, name: str = "default") -> Any:
         return serve.status().applications.get(name)
