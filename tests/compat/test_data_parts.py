@@ -167,3 +167,11 @@ def test_rows_are_the_same_by_their_values():
     assert not rows_same(frame, frame[:1])
     assert not rows_same(pd.DataFrame({"x": [1, 1, 2]}), pd.DataFrame({"x": [1, 2, 2]}))
     assert not rows_same(pd.DataFrame({"x": [1]}), pd.DataFrame({"y": [1]}))
+
+
+def test_modes_of_writing():
+    from ray.data._internal.savemode import SaveMode
+
+    import skate.data
+
+    assert SaveMode is skate.data.SaveMode

@@ -120,3 +120,20 @@ def test_a_sink_of_ones_own():
     sink = Counter()
     skate.data.range(7).write_datasink(sink)
     assert sink.total == 7
+
+
+@pytest.mark.engines("inline")
+def test_nothing_is_computed_for_a_folder_that_is_left_alone(tmp_path):
+    class Told(BlockBasedFileDatasink):
+        def write_block_to_file(self, block, file):
+            file.write(b"")
+
+        def on_write_complete(self, write_result):
+            self.rows = write_result.num_rows
+
+    def fail(row):
+        raise AssertionError("computed")
+
+    sink = Told(str(tmp_path), mode="ignore")
+    skate.data.range(3).map(fail).write_datasink(sink)
+    assert (sink.rows, list(tmp_path.iterdir())) == (0, [])

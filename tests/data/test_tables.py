@@ -73,3 +73,10 @@ def test_a_column_of_csv_may_change_its_type_late(tmp_path):
     (tmp_path / "words.csv").write_text("\n".join(["v", *values]))
     assert skate.data.read_csv(tmp_path / "numbers.csv").sum("v") == 600_001.5
     assert skate.data.read_csv(tmp_path / "words.csv").schema().types == [pa.string()]
+
+
+@pytest.mark.engines("inline")
+def test_a_file_that_is_no_csv_is_named(tmp_path):
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n3\n")
+    with pytest.raises(ValueError, match=r"Failed to read CSV file .*a\.csv"):
+        skate.data.read_csv(tmp_path).take_all()

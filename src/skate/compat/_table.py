@@ -64,6 +64,7 @@ HOMES: dict[str, tuple[str, ...]] = {
         *_DATA_INSIDE,
     ),
     "ray.data._internal.execution.interfaces.execution_options": ("skate.data.context",),
+    "ray.data._internal.savemode": ("skate.data", *_DATA_INSIDE),
     "ray.data._internal.object_extensions": _TENSORS,
     "ray.data._internal.object_extensions.arrow": _TENSORS,
     "ray.data._internal.object_extensions.pandas": _TENSORS,

@@ -332,7 +332,8 @@ class Writing(Consuming):
 
         try:
             least = datasink.min_rows_per_write, datasink.min_bytes_per_write
-            blocks = counted(at_least(self._blocks(), *least))
+            rows: Iterator[Block] = iter(()) if datasink._skip else self._blocks()
+            blocks = counted(at_least(rows, *least))
             with datasink._writing():
                 total.write_returns = write_in_order(blocks, write, concurrency)
         except BaseException as error:

@@ -90,6 +90,9 @@ class Datasink(Generic[WriteReturnType]):
             error: What was raised.
         """
 
+    # Whether `on_write_start` has found that nothing is to be written: nothing is computed then.
+    _skip = False
+
     def _writing(self) -> AbstractContextManager[None]:
         """Around all writes."""
         return nullcontext()
@@ -238,7 +241,6 @@ class _FileDatasink(Datasink[None]):
         )
         self.open_stream_args: dict[str, Any] = open_stream_args or {}
         self.file_format = file_format
-        self._skip = False
 
     @property
     def path(self) -> str:

@@ -199,7 +199,7 @@ class FileSource(Source):
     def named(self, error: Exception, file: File) -> Exception:
         """The error, which says what file it is about; another one if it says nothing else."""
         if self.runs_user_code or isinstance(error, _SAYS_ENOUGH):
-            add_note(error, f"in the file {file.path}{self._hint(error)}")
+            add_note(error, f"Failed to read {self.name} file {file.path}{self._hint(error)}")
             return error
         return UnreadableFileError(
             f"cannot read {file.path} as {self.name}: {type(error).__name__}: {error}"
