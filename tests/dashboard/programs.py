@@ -15,9 +15,10 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
 
 
 def started(folder: Path, *arguments: str) -> Program:
-    """Start `shown.py`; with "page", it has one."""
+    """Start `shown.py` in a folder; with "page", it has one."""
     return Program(
-        [sys.executable, PROGRAM, folder, *arguments],
+        [sys.executable, PROGRAM, *arguments],
+        cwd=folder,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

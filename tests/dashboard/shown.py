@@ -9,7 +9,7 @@ from typing import Any
 
 import skate
 
-HOSTILE = "<img src=x onerror=\"document.body.dataset.owned='1'\">"
+HOSTILE = os.environ.get("SHOWN_TEXT", "<img src=x onerror=\"document.body.dataset.owned='1'\">")
 
 
 @skate.remote
@@ -158,10 +158,10 @@ class Show:
             self.kept[-1].remote(one).result()
 
 
-def main(folder: str, *arguments: str) -> None:
+def main(*arguments: str) -> None:
     context = skate.init(num_cpus=4, dashboard="page" in arguments)
     print(f"up {context.dashboard_url}", flush=True)
-    show = Show(folder)
+    show = Show(os.getcwd())
     for line in sys.stdin:
         name, *words = line.split()
         if name == "shutdown":

@@ -2,7 +2,7 @@
 
     skate: get() (train.py:31) has waited 10 s: B.f needs CPU: 2, of which CPU: 0 is free; …
 
-`SKATE_QUIET=1` turns all of it off. `init(logging_level=...)`, or the level of the logger "skate",
+`SKATE_QUIET=1` turns all of it off. `init(log_level=...)`, or the level of the logger "skate",
 chooses: with "WARNING" nothing that is only good to know (`say`), with "ERROR" nothing that should
 be looked at either (`warn`).
 """

@@ -56,7 +56,8 @@ function showHead() {
   const state = byId("state");
   state.className = `dot ${data.over || data.kind === "folder" ? "" : data.answers ? "live" : "stuck"}`;
   byId("name").textContent = data.kind === "folder" ? "skate" : `skate ${data.pid ?? ""}`;
-  byId("program").textContent = data.title ?? (facts?.program ?? []).join(" ");
+  byId("program").textContent = data.title ?? commandOf(facts?.program ?? []);
+  byId("program").title = (facts?.program ?? []).join(" ");
   document.title = data.title ? `skate: ${data.title}` : `skate ${data.pid ?? ""}`;
   if (facts) byId("numbers").replaceChildren(...headNumbers(facts));
   const banner = byId("banner");
@@ -65,6 +66,12 @@ function showHead() {
     banner.textContent = `The program does not answer: it is busy or stopped. “skate stack ${data.pid}” shows where.`;
   }
   banner.hidden = !data.over && data.answers;
+}
+
+// The interpreter and the program by their names; where they are does not fit.
+function commandOf(words) {
+  const name = (word) => word.slice(word.lastIndexOf("/") + 1);
+  return [...words.slice(0, 2).map(name), ...words.slice(2)].join(" ");
 }
 
 function headNumbers(facts) {
