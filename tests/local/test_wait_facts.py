@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ import pytest
 
 import skate
 from skate.engine import current_engine
+from skate.engine.sessions import own_session
 from skate.util.collective._meeting import open_meeting
 from skate.util.queue import Queue
 from tests.support import eventually
@@ -246,5 +248,32 @@ def test_what_is_said_of_a_wait(case: Case, tmp_path: Path) -> None:
         (row,) = found
         assert row["cause"] == case.cause
         assert case.row.items() <= row.items()
+        assert_stacks_say_it(built.ref, case)
     finally:
         skate.shutdown()
+
+
+def wait_until_the_end(ref: Any) -> None:
+    with suppress(skate.exceptions.SkateError):
+        skate.get(ref)
+
+
+def assert_stacks_say_it(ref: Any, case: Case) -> None:
+    """From outside, of a driver that waits, the same is said; and where processes are."""
+    threading.Thread(target=wait_until_the_end, args=(ref,)).start()
+    found: list[Row] = []
+
+    def known() -> bool:
+        found[:] = own_session().stacks()
+        said = " ".join(reason for row in found for reason in row["because"])
+        return all(text in said for text in case.texts)
+
+    try:
+        eventually(known)
+    except TimeoutError:
+        pytest.fail(f"the stacks say: {[(row['pid'], row['because']) for row in found]}")
+    assert found[0]["waits_for"][0]["object_id"] == f"{ref._entry.id:056x}"
+    frames = [
+        frame for row in found for thread in row.get("threads", ()) for frame in thread["frames"]
+    ]
+    assert any(frame["file"] == __file__ and frame["line"] for frame in frames)

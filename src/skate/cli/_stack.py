@@ -73,6 +73,7 @@ def _described(row: Row, full: bool) -> list[str]:
     lines = [f"{who}  {_doing(row)}"]
     for wait in row.get("waits_for", ()):
         lines.append(f"  waits for {_awaited(wait)}")
+    lines += [f"  because {reason}" for reason in row.get("because", ())]
     for thread in row.get("threads", ()):
         lines += _stack_lines(thread["name"], thread["frames"], full)
     for coroutine in row.get("coroutines", ()):

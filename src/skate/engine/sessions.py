@@ -146,10 +146,22 @@ class Session:
             return {}
 
     def stacks(self, pids: Sequence[int] | None = None) -> list[Row]:
-        """Return what processes do now: all of them, or those given."""
-        rows = _at_once(self._stacks_of, self.processes() if pids is None else pids)
-        self._explain_waits(rows)
+        """Return what processes do now, and why they do not go on: all of them, or those given."""
+        with ThreadPoolExecutor(1) as aside:
+            graph = aside.submit(self._wait_graph)
+            rows = _at_once(self._stacks_of, self.processes() if pids is None else pids)
+            self._explain_waits(rows)
+        for row in rows:
+            row["because"] = _reasons(graph.result(), row["pid"], row["role"])
         return rows
+
+    def _wait_graph(self) -> Row:
+        if state_of(self.pid) in _STATES:
+            return {}
+        try:
+            return dict(self.ask("wait_graph", None, _DUMP_SECONDS))
+        except (NoAnswerError, ValueError):
+            return {}
 
     def _stacks_of(self, pid: int) -> Row:
         role = "driver" if pid == self.pid else "worker"
@@ -181,6 +193,15 @@ class Session:
             row["waits_for"] = [
                 found.get(id, {"object_id": id}) for id in row.get("waits_for", ())
             ]
+
+
+def _reasons(graph: Row, pid: int, role: str) -> list[str]:
+    """Return why a process does not go on: of the driver, all that is behind what it waits for;
+    of a worker, what is the matter with its work."""
+    if role == "driver":
+        return list(graph.get("reasons", ()))
+    nodes = graph.get("nodes", ())
+    return [node["text"] for node in nodes if node["pid"] == pid and node["cause"] != "running"]
 
 
 def own_session() -> Session:

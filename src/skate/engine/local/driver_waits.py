@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _ANSWER_SECONDS = 1.0  # that workers have to say what they wait for
 _ANSWER_SECONDS_IN_ERRORS = 0.25  # the same where a time-out is over already
+_ANSWER_SECONDS_TO_COMMANDS = 0.5  # the same where somebody looks on
 _ASK_AFTER_SECONDS = 1.0  # shorter time-outs are told what the hub knows
 _TURN_SECONDS = 0.02
 _MOST_LINES = 20  # of a session
@@ -110,7 +111,7 @@ class DriverWaits(ObjectTable):
 
     def wait_graph(self) -> dict[str, Any]:
         """Return who waits for whom: for the driver, and in all that is under way."""
-        self._ask_workers(_ANSWER_SECONDS)
+        self._ask_workers(_ANSWER_SECONDS_TO_COMMANDS)
         with self.lock:
             return self.hub.waits.drawing(self._wanted())
 

@@ -132,6 +132,7 @@ class WaitGraph:
                 if edge in numbers
             ],
             "driver_waits_for": [numbers[node] for node in roots if node in numbers],
+            "reasons": [sentence(node) for node in roots],
         }
 
     def _look(self) -> None:
