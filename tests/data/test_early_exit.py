@@ -1,14 +1,20 @@
 """Leaving a loop before its end: nobody waits for what nobody wants."""
 
+import contextlib
 import threading
 import time
 
+import numpy as np
+import psutil
 import pytest
 
 import skate
 import skate.data
 from skate.data._execution.early_exit import Departure
+from skate.util.state import list_objects
+from tests.support import eventually
 
+SEGMENT_BYTES = 1 << 20  # of a block that is in shared memory
 LONG = 60.0  # seconds that a block would take; far more than any machine needs to leave
 
 
@@ -86,3 +92,38 @@ def test_what_fails_in_leaving_is_nobodys_concern():
     assert called.wait(LONG)
     departure.then(lambda: seen.append("late"))
     assert seen == ["late"]
+
+
+class Keep:
+    def __call__(self, batch):
+        return batch
+
+
+@pytest.mark.engines("local")
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("prefetch", [0, 3])
+def test_what_was_under_way_is_freed(prefetch):
+    def objects():
+        return {row.object_id for row in list_objects() if row.object_size >= SEGMENT_BYTES}
+
+    def actors():
+        below = psutil.Process().children(recursive=True)
+        return [each for each in below if "_Mapper" in titled(each)]
+
+    before = objects()
+    rows = skate.data.range(40, override_num_blocks=40)
+    rows = rows.map_batches(lambda batch: {"x": np.ones((1, SEGMENT_BYTES), np.uint8)})
+    rows = rows.map_batches(Keep, batch_size=None, concurrency=2)
+    batches = iter(rows.iter_batches(batch_size=1, prefetch_batches=prefetch))
+    batch = next(batches)
+    assert objects() - before
+    assert actors()
+    del rows, batches, batch
+    eventually(lambda: not objects() - before)
+    eventually(lambda: not actors())
+
+
+def titled(process):
+    with contextlib.suppress(psutil.Error):
+        return " ".join(process.cmdline())
+    return ""
