@@ -228,7 +228,8 @@ def of_spdl(folder: Path, row: str) -> Batches:
     def batch_of(images: list[Any]) -> Any:
         return torch.from_numpy(np.stack(images))
 
-    builder = PipelineBuilder().add_source(sorted((folder / "images").iterdir()))
+    builder: Any = PipelineBuilder()
+    builder = builder.add_source(sorted((folder / "images").iterdir()))
     builder = builder.pipe(read, concurrency=WORKERS, output_order="input").aggregate(BATCH)
     pipeline = builder.pipe(batch_of).add_sink(4).build(num_threads=WORKERS)
     with pipeline.auto_stop():
@@ -306,8 +307,8 @@ def main() -> None:
     parser.add_argument("--one", nargs=2, metavar=("SYSTEM", "ROW"))
     options = parser.parse_args()
     if options.one:
-        system, row = options.one
-        print(json.dumps(one(system, row, Path(os.environ["SKATE_BENCH_FOLDER"]))))
+        system, row_name = options.one
+        print(json.dumps(one(system, row_name, Path(os.environ["SKATE_BENCH_FOLDER"]))))
         return
     with tempfile.TemporaryDirectory() as folder:
         os.environ["SKATE_BENCH_FOLDER"] = folder

@@ -68,3 +68,27 @@ def test_what_import_ray_needs_is_inherited(start: Any) -> None:
         assert skate.get(imported.remote())
     finally:
         skate.compat.ray.uninstall()
+
+
+def test_what_functions_of_datasets_use_is_inherited(
+    start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import skate.data
+
+    (tmp_path / "skate_slow_module.py").write_text("import os\nimported_by = os.getpid()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import_module("skate_slow_module")
+    start(num_cpus=1, preload=["skate_slow_module"])
+
+    def inherited(batch: Any) -> Any:
+        import skate_slow_module
+
+        return {"inherited": [skate_slow_module.imported_by != os.getpid()]}
+
+    class Model:
+        def __call__(self, batch: Any) -> Any:
+            return inherited(batch)
+
+    for function, options in ((inherited, {}), (Model, {"concurrency": 1})):
+        (row,) = skate.data.range(1).map_batches(function, **options).take_all()
+        assert row["inherited"]

@@ -190,7 +190,9 @@ class Actors:
     ) -> None:
         self.demand = demand_of(options)
         options = {"max_restarts": -1, "max_task_retries": 3, **options}
-        self._actor = skate.remote(_Mapper).options(**options)
+        # With the names of the modules, by which the engine chooses where to start the actor.
+        mapper: Any = type(_Mapper.__name__, (_Mapper,), {"modules": chain.modules})
+        self._actor = skate.remote(mapper).options(**options)
         self._overlaps = (options.get("max_concurrency") or 1) > 1
         self._chain = skate.put(chain)
         self.strategy = strategy

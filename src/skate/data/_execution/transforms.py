@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from skate._core.errors import add_note
+from skate._core.modules_mentioned import modules_mentioned
 from skate.data._arrow.blocks import (
     Batch,
     Block,
@@ -65,6 +66,10 @@ class TransformChain:
     most about `max_bytes`."""
 
     def __init__(self, steps: Sequence[Step], name: str) -> None:
+        # The engine looks for names of modules at the beginning of what it sends, and starts
+        # workers where these are imported.
+        functions = [each.udf.fn for each in steps if hasattr(each, "udf")]
+        self.modules = sorted({name for each in functions for name in modules_mentioned(each)})
         self.steps = tuple(steps)
         self.name = name
         self.settings = DataContext.get_current()
