@@ -189,10 +189,14 @@ def _pretend(rank: int, size: int, place: WorkerPlace) -> None:
 
 
 def _name_device() -> None:
-    """For Hugging Face's accelerate, which would choose by itself."""
+    """For Hugging Face's accelerate, which would choose by itself; on CPUs, that each process is
+    alone."""
     from skate.train.torch._devices import get_device
 
-    os.environ["ACCELERATE_TORCH_DEVICE"] = str(get_device())
+    device = get_device()
+    os.environ["ACCELERATE_TORCH_DEVICE"] = str(device)
+    if device.type == "cpu" and int(os.environ["WORLD_SIZE"]) > 1:
+        os.environ["ACCELERATE_USE_CPU"] = "true"
 
 
 def _disconnect() -> None:
