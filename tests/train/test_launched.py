@@ -47,7 +47,8 @@ LAUNCHERS = {
     ),
     "accelerate with two processes": (  # which it counts as GPUs, here too
         ["accelerate.commands.launch", "--multi_gpu", "--num_processes", "2",
-         "--num_machines", "1", "--main_process_port", "0", "--mixed_precision", "no", "--dynamo_backend", "no"],
+         "--num_machines", "1", "--main_process_port", "0",
+         "--mixed_precision", "no", "--dynamo_backend", "no"],
         2,
     ),
     "fabric": (["lightning.fabric.cli", "--accelerator", "cpu", "--devices", "2"], 2),
