@@ -223,12 +223,14 @@ _TUNE = {
         "skate.tune.experiment.experiment": "Experiment",
         "skate.tune.experiment.trial": "Trial",
     },
+    "skate.tune.search.ax": {"skate.tune.search.ax.ax_search": "AxSearch"},
     "skate.tune.search.bayesopt": {
         "skate.tune.search.bayesopt.bayesopt_search": "BayesOptSearch",
     },
     "skate.tune.search.bohb": {
         "skate.tune.search.bohb.bohb_search": "BOHB=TuneBOHB TuneBOHB",
     },
+    "skate.tune.search.hebo": {"skate.tune.search.hebo.hebo_search": "HEBOSearch"},
     "skate.tune.search.hyperopt": {
         "skate.tune.search.hyperopt.hyperopt_search": "HyperOptSearch",
     },
@@ -236,6 +238,7 @@ _TUNE = {
         "skate.tune.search.nevergrad.nevergrad_search": "NevergradSearch",
     },
     "skate.tune.search.optuna": {"skate.tune.search.optuna.optuna_search": "OptunaSearch"},
+    "skate.tune.search.zoopt": {"skate.tune.search.zoopt.zoopt_search": "ZOOptSearch"},
     "skate.tune.stopper": {
         "skate.tune.stopper.experiment_plateau": "ExperimentPlateauStopper",
         "skate.tune.stopper.function_stopper": "FunctionStopper",
@@ -249,11 +252,14 @@ _TUNE = {
     "skate.tune.suggest.basic_variant": {
         "skate.tune.search.basic_variant": "BasicVariantGenerator",
     },
+    "skate.tune.suggest.ax": {"skate.tune.search.ax": "AxSearch"},
     "skate.tune.suggest.bayesopt": {"skate.tune.search.bayesopt": "BayesOptSearch"},
     "skate.tune.suggest.bohb": {"skate.tune.search.bohb": "TuneBOHB"},
+    "skate.tune.suggest.hebo": {"skate.tune.search.hebo": "HEBOSearch"},
     "skate.tune.suggest.hyperopt": {"skate.tune.search.hyperopt": "HyperOptSearch"},
     "skate.tune.suggest.nevergrad": {"skate.tune.search.nevergrad": "NevergradSearch"},
     "skate.tune.suggest.optuna": {"skate.tune.search.optuna": "OptunaSearch"},
+    "skate.tune.suggest.zoopt": {"skate.tune.search.zoopt": "ZOOptSearch"},
     "skate.tune.trainable": {
         "skate.tune.trainable.function_trainable": "FunctionTrainable wrap_function",
         "skate.tune.trainable.trainable": "Trainable",

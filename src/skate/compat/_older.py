@@ -7,7 +7,7 @@ _PREPROCESSORS = (
     "batch_mapper", "chain", "concatenator", "discretizer", "encoder", "hasher", "imputer",
     "normalizer", "scaler", "tokenizer", "torch", "transformer", "vectorizer",
 )  # fmt: skip
-_SEARCHERS = ("ax", "dragonfly", "flaml", "hebo", "nevergrad", "sigopt", "skopt", "zoopt")
+_SEARCHERS = ("dragonfly", "flaml", "sigopt", "skopt")
 
 # Ray 1.12 and 1.13 had under `ray.ml` what became `ray.air`.
 _ML: dict[str, tuple[str, ...]] = {

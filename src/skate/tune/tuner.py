@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from skate._core.serialization import dumps
@@ -21,6 +22,7 @@ from skate.tune.analysis.experiment_analysis import ExperimentAnalysis
 from skate.tune.error import LostDataError, TuneError
 from skate.tune.execution.launch import execute
 from skate.tune.execution.resume import check_trainable
+from skate.tune.execution.warm_start import checked_folders
 from skate.tune.experiment.experiment import Experiment
 from skate.tune.experiment.state_file import STATE_FILE
 from skate.tune.result_grid import ResultGrid
@@ -43,12 +45,15 @@ class Tuner:
             names of its parameters, as `{"train_loop_config": {"lr": …}}`.
         tune_config: What is optimised, by whom, and with how many trials.
         run_config: Where it goes, when it stops, and who is told.
+        warm_start: Folders of earlier searches, storage_path/name, whose trials the searcher
+            learns from before it begins. They are read as data: nothing is unpickled.
 
     Names that begin with an underscore are for Ray's own use and change nothing.
 
     Raises:
         TuneError: If there is no trainable.
         TypeError: If it cannot be sent to other processes.
+        FileNotFoundError: If a folder of `warm_start` has no search.
 
     Example:
         >>> from skate import tune
@@ -60,6 +65,8 @@ class Tuner:
         {'x': 2}
     """
 
+    _warm_start: Sequence[str] = ()
+
     def __init__(
         self,
         trainable: Any = None,
@@ -67,6 +74,7 @@ class Tuner:
         param_space: Config | None = None,
         tune_config: TuneConfig | None = None,
         run_config: RunConfig | None = None,
+        warm_start: Sequence[str | os.PathLike[str]] | None = None,
         _tuner_kwargs: dict[str, Any] | None = None,
         _tuner_internal: Any = None,
         _entrypoint: Any = None,
@@ -75,6 +83,7 @@ class Tuner:
             raise TuneError("Tuner needs a trainable: a function, a Trainable, or a trainer")
         pickled = _pickle_of(trainable)
         self._configure(trainable, param_space, tune_config, run_config)
+        self._warm_start = checked_folders(warm_start)
         self._announce(pickled)
 
     def _configure(
@@ -138,7 +147,9 @@ class Tuner:
         with allowing(self._allow_pickle), claimed(experiment.storage):
             if self._resume is None or self._previous_space is not None:
                 self._save(experiment.storage, _pickle_of(self._trainable))
-            analysis = execute(experiment, self._tune_config, self._run_config, self._resume)
+            analysis = execute(
+                experiment, self._tune_config, self._run_config, self._resume, self._warm_start
+            )
             self._results = ResultGrid(analysis)
         return self._results
 
@@ -181,6 +192,7 @@ class Tuner:
             "tune_config": self._tune_config,
             "run_config": self._run_config,
             "trainable_name": Experiment.get_trainable_name(self._trainable),
+            "warm_start": self._warm_start,
         }
         try:
             storage.write(TUNER_FILE, signed_pickle(content))
@@ -257,6 +269,7 @@ class Tuner:
         space = param_space if param_space is not None else content["param_space"]
         tuner = cls.__new__(cls)
         tuner._configure(trainable, space, content["tune_config"], config)
+        tuner._warm_start = content.get("warm_start", [])
         if param_space is not None:
             tuner._previous_space = _as_space(content["param_space"])
             check_same_keys(tuner._previous_space, tuner._param_space)

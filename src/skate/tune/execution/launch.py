@@ -6,7 +6,7 @@ import contextlib
 import logging
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import skate
@@ -29,6 +29,7 @@ from skate.tune.execution.resume import take_up
 from skate.tune.execution.runner import Runner
 from skate.tune.execution.seeding import SeededDraws
 from skate.tune.execution.snapshots import Snapshots, restore_callbacks
+from skate.tune.execution.warm_start import warm_up
 from skate.tune.experiment.experiment import Experiment
 from skate.tune.experiment.state_file import StateLog
 from skate.tune.experiment.trial import Trial
@@ -52,7 +53,11 @@ _FLUSH_EVERY_SECONDS = 0.5  # between writes of results, where they come fast
 
 
 def execute(
-    experiment: Experiment, tuning: TuneConfig, run: RunConfig, resume: ResumeConfig | None = None
+    experiment: Experiment,
+    tuning: TuneConfig,
+    run: RunConfig,
+    resume: ResumeConfig | None = None,
+    warm_start: Sequence[str] = (),
 ) -> ExperimentAnalysis:
     """Run an experiment.
 
@@ -61,6 +66,7 @@ def execute(
         tuning: What is optimised, by whom, and how many trials run at a time.
         run: Who is told, and what a failure ends.
         resume: How to go on with trials of an earlier program; `None` begins a new experiment.
+        warm_start: The folders of searches that the searcher learns from.
 
     Returns:
         What its trials came to.
@@ -76,6 +82,8 @@ def execute(
     callbacks = _callbacks(run.callbacks or ())
     controller = _controller(experiment, tuning, run, search_alg, scheduler)
     search_alg.add_configurations(experiment)
+    if resume is None or not search_alg.has_checkpoint(experiment.storage.local_path):
+        warm_up(search_alg, warm_start, experiment.spec["config"])
     if resume is not None:
         take_up(experiment, controller, search_alg, resume, log)
         restore_callbacks(experiment.storage, callbacks)
@@ -92,24 +100,8 @@ def execute(
     flushing = [results.flush_if_due] if results is not None else []
     performer = Performer(controller, callbacks, log, results, notes, draws)
     _announce(experiment, controller)
-    reuse, steps = tuning.reuse_actors, is_class(experiment.trainable)
-    runner = Runner(
-        controller,
-        performer,
-        WorkerPool(experiment.trainable, skate.cluster_resources(), reuse is not False),
-        waits_always=draws is not None or not _nobody_decides(scheduler, experiment.stopper),
-        reuse_instances=bool(reuse) and steps,
-        chdir=tuning.chdir_to_trial_dir,
-        in_step=draws is not None,
-        trial_timeout=tuning.trial_timeout,
-        on_tick=[
-            *flushing,
-            snapshots.save_if_due,
-            log.flush_if_due,
-            uploads.send_if_due,
-            reporting.tick,
-        ],
-    )
+    ticks = [snapshots.save_if_due, log.flush_if_due, uploads.send_if_due, reporting.tick]
+    runner = _runner(experiment, tuning, controller, performer, [*flushing, *ticks])
     interrupted = False
     try:
         runner.run()
@@ -130,6 +122,29 @@ def execute(
     )
     analysis.interrupted = interrupted
     return analysis
+
+
+def _runner(
+    experiment: Experiment,
+    tuning: TuneConfig,
+    controller: TuneController,
+    performer: Performer,
+    on_tick: Sequence[Callable[[], None]],
+) -> Runner:
+    reuse, steps = tuning.reuse_actors, is_class(experiment.trainable)
+    in_step = tuning.seed is not None
+    decides = not _nobody_decides(controller.scheduler, experiment.stopper)
+    return Runner(
+        controller,
+        performer,
+        WorkerPool(experiment.trainable, skate.cluster_resources(), reuse is not False),
+        waits_always=in_step or decides,
+        reuse_instances=bool(reuse) and steps,
+        chdir=tuning.chdir_to_trial_dir,
+        in_step=in_step,
+        trial_timeout=tuning.trial_timeout,
+        on_tick=on_tick,
+    )
 
 
 def _controller(

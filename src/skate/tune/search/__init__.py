@@ -26,6 +26,9 @@ SEARCHERS = {
     "bayesopt": ("bayesopt", "BayesOptSearch"),
     "bohb": ("bohb", "TuneBOHB"),
     "nevergrad": ("nevergrad", "NevergradSearch"),
+    "ax": ("ax", "AxSearch"),
+    "hebo": ("hebo", "HEBOSearch"),
+    "zoopt": ("zoopt", "ZOOptSearch"),
 }
 
 __all__ = [
@@ -47,7 +50,8 @@ def create_searcher(search_alg: str, **kwargs: object) -> Any:
     """Make a searcher by its name.
 
     Args:
-        search_alg: "random", "optuna", "hyperopt", "bayesopt", "bohb" or "nevergrad".
+        search_alg: "random", "optuna", "hyperopt", "bayesopt", "bohb", "nevergrad", "ax", "hebo"
+            or "zoopt".
         **kwargs: Its arguments; those that it does not know are left out, so that names can be
             exchanged.
 

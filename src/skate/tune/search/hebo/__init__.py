@@ -1,0 +1,14 @@
+"""Search with HEBO."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skate._core.public_names import lazy_names
+
+if TYPE_CHECKING:
+    from skate.tune.search.hebo.hebo_search import HEBOSearch
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
+
+__all__ = ["HEBOSearch"]

@@ -1,0 +1,102 @@
+"""Searchers of packages that take long to load: the contract of all in one search each."""
+
+import importlib
+import math
+
+import pytest
+
+from skate import tune
+from skate.tune.execution.seeding import SeededDraws
+from skate.tune.search import Searcher, create_searcher
+from skate.tune.search.zoopt import ZOOptSearch
+
+SPACE = {
+    "x": tune.uniform(0, 10), "n": {"y": tune.uniform(-1, 1)}, "k": tune.randint(1, 5),
+    "c": tune.choice(["a", "b"]), "l": tune.loguniform(1e-3, 1), "q": tune.quniform(0, 1, 0.25),
+    "constant": 5,
+}  # fmt: skip
+POINT = {"x": 1.0, "n": {"y": 0.5}, "k": 2, "c": "b", "l": 0.125, "q": 0.5}
+
+
+def loss(config):
+    return (config["x"] - 3) ** 2 + config["n"]["y"] ** 2
+
+
+def check_is_in_space(config):
+    assert 0 <= config["x"] <= 10
+    assert -1 <= config["n"]["y"] <= 1
+    assert config["k"] in (1, 2, 3, 4)
+    assert config["c"] in ("a", "b")
+    assert 1e-3 <= config["l"] <= 1
+    assert config["q"] in (0, 0.25, 0.5, 0.75, 1)
+    assert set(config) == set(POINT)
+
+
+def made(name, seed=3, **options):
+    searcher = create_searcher(name, **options)
+    searcher.set_seed(seed)
+    assert searcher.set_search_properties("loss", "min", SPACE, num_samples=20)
+    return searcher
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "why"),
+    [
+        ("zoopt", "zoopt", "pip install zoopt"),
+        ("ax", "ax", "pip install ax-platform"),
+        ("hebo", "hebo", "HEBO asks for versions of numpy and others that are not those of today"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")  # of packages that are not ours
+def test_a_search(name, package, why, tmp_path):
+    pytest.importorskip(package, reason=why, exc_type=ImportError)
+    searcher = made(name, points_to_evaluate=[POINT])
+    first = searcher.suggest("first")
+    assert {**first, "l": round(first["l"], 9)} == POINT
+    searcher.on_trial_complete("first", {"loss": loss(first)})
+    check_is_in_space(searcher.suggest("failed"))
+    searcher.on_trial_complete("failed", error=True)
+    check_is_in_space(searcher.suggest("nan"))
+    searcher.on_trial_complete("nan", {"loss": math.nan})
+    searcher.on_trial_complete("nobody", {"loss": 1.0})
+    searcher.save(str(tmp_path / "state"))
+    again = made(name)
+    again.restore(str(tmp_path / "state"))
+    config = again.suggest("restored")
+    check_is_in_space(config)
+    again.on_trial_complete("restored", {"loss": loss(config)})
+    with pytest.raises(ValueError, match="grid"):
+        create_searcher(name).set_search_properties("a", "min", {"x": tune.grid_search([1])})
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_zoopt_finds_what_is_good_and_learns_after_its_first_points():
+    losses = []
+    with SeededDraws(1):
+        searcher = made("zoopt", budget=60)
+        while (config := searcher.suggest(str(len(losses)))) != Searcher.FINISHED:
+            losses.append(loss(config))
+            searcher.on_trial_complete(str(len(losses) - 1), {"loss": losses[-1]})
+    assert len(losses) > 20  # of which the first 10 are drawn
+    assert min(losses) < 2
+
+
+def test_zoopt_says_what_it_needs():
+    with pytest.raises(ValueError, match="algo takes 'asracos'; got 'guess'"):
+        ZOOptSearch("guess")
+    searcher = ZOOptSearch(metric="loss", mode="min", dim_dict=SPACE)
+    with pytest.raises(ValueError, match="budget"):
+        searcher.suggest("a")
+    with pytest.raises(NotImplementedError, match="cannot take evaluated points"):
+        made("zoopt").add_evaluated_point(POINT, 1.0)
+
+
+@pytest.mark.parametrize("name", ["ax", "hebo", "zoopt"])
+def test_a_missing_package_is_named_with_its_extra(name, monkeypatch):
+    def refuse(module, *args):
+        raise ModuleNotFoundError(f"No module named {module!r}", name=module)
+
+    place = importlib.import_module("skate._core.optional_imports")
+    monkeypatch.setattr(place, "import_module", refuse)
+    with pytest.raises(ImportError, match=rf'pip install "skate\[{name}\]"'):
+        create_searcher(name)
