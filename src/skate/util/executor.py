@@ -33,6 +33,7 @@ from skate._core.argument_checks import mapping, seconds, whole_number, wrong_ty
 from skate._core.futures import when_done
 from skate.exceptions import ObjectLostError
 from skate.util._executor_calls import Call, CallBook, CallCrashedError, begun_tasks
+from skate.util._initializer import Initialized
 
 T = TypeVar("T")
 
@@ -41,7 +42,7 @@ _CACHED = (types.FunctionType, types.BuiltinFunctionType, functools.partial)
 
 _executors: weakref.WeakSet[Executor] = weakref.WeakSet()
 _abandoned: set[Any] = set()  # references of calls whose executors nobody has any more
-_prepared: set[str] = set()  # in a worker: the executors whose initializer has run here
+_prepared: dict[str, Initialized] = {}  # in a worker: by executor, what its initializer has set
 
 
 class Executor(concurrent.futures.Executor):
@@ -338,20 +339,19 @@ def _with_initializer(
 ) -> Callable[..., Any]:
     @functools.wraps(fn)
     def prepared(*args: Any, **kwargs: Any) -> Any:
-        _initialize(token, initializer, initargs)
+        _initialized(token, initializer, initargs).lend_to(fn, *args)
         return fn(*args, **kwargs)
 
     return prepared
 
 
-def _initialize(token: str, initializer: Callable[..., object], initargs: Any) -> None:
-    if token in _prepared:
-        return
-    try:
-        initializer(*initargs)
-    except Exception as error:
-        raise BrokenProcessPool(f"the initializer failed: {error!r}") from error
-    _prepared.add(token)
+def _initialized(token: str, initializer: Callable[..., object], initargs: Any) -> Initialized:
+    if token not in _prepared:
+        try:
+            _prepared[token] = Initialized(initializer, initargs)
+        except Exception as error:
+            raise BrokenProcessPool(f"the initializer failed: {error!r}") from error
+    return _prepared[token]
 
 
 # -- parts --------------------------------------------------------------------------------------

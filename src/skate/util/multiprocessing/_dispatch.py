@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 import skate
+from skate.util._initializer import Initialized
 
 
 class Chunk:
@@ -37,13 +38,14 @@ class PoolWorker:
     """The actor behind one process of a pool."""
 
     def __init__(self, initializer: Callable[..., object] | None, initargs: Any) -> None:
-        if initializer is not None:
-            initializer(*initargs)
+        self._initialized = Initialized(initializer, initargs) if initializer else None
 
     def ping(self) -> None:
         """Answers when the initializer is done."""
 
     def run(self, function: Callable[..., Any], calls: list[Any]) -> Outcomes:
+        if self._initialized is not None:
+            self._initialized.lend_to(function)
         return [_outcome(function, args, kwargs) for args, kwargs in calls]
 
 
