@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import sys
 import threading
 import traceback
 import weakref
@@ -18,7 +19,9 @@ import skate
 from skate._core.serialization import dumps
 from skate.engine import installed_engine
 from skate.engine.inline import objects
-from skate.engine.inline.objects import Entry
+from skate.engine.inline.objects import Entry, Objects
+from skate.engine.inline.streams import InlineStream
+from tests.support import PATIENCE
 
 pytestmark = [pytest.mark.engines("inline"), pytest.mark.usefixtures("engine")]
 
@@ -254,6 +257,43 @@ def test_the_environment_is_put_back(tmp_path: Path) -> None:
     assert skate.get(ref) == ("1", os.path.realpath(tmp_path), 5)
     assert "SKATE_TEST_VALUE" not in os.environ
     assert os.getcwd() == here
+
+
+def test_what_was_changed_for_a_folder_that_is_gone_is_put_back(tmp_path: Path) -> None:
+    folder, path = tmp_path / "gone", [*sys.path]
+    folder.mkdir()
+    env = {"working_dir": str(folder), "env_vars": {"SKATE_TEST_LEFT": "1"}}
+    task: Any = call_elsewhere.options(runtime_env=env)
+    folder.rmdir()
+    with pytest.raises(FileNotFoundError):
+        skate.get(task.remote())
+    assert "SKATE_TEST_LEFT" not in os.environ
+    assert sys.path == path
+
+
+def test_whoever_begins_to_wait_while_others_are_called_back_is_called_too() -> None:
+    stream = InlineStream(store := Objects(mock.Mock()), store.new())
+    called: list[str] = []
+    begun: list[threading.Thread] = []
+
+    class Index(int):
+        """Has another thread wait for the next item, while this one is compared."""
+
+        def __lt__(self, other: int) -> bool:
+            if other and not begun:
+                later = threading.Thread(
+                    target=stream.when_ready, args=(1, lambda: called.append("later"))
+                )
+                begun.append(later)
+                later.start()
+                later.join(0.2)  # it may have to wait until the comparison is over
+            return int(self) < other
+
+    stream.when_ready(Index(0), lambda: called.append("first"))
+    stream.push("a")
+    begun[0].join(PATIENCE)
+    stream.push("b")
+    assert called == ["first", "later"]
 
 
 def test_old_references_say_what_happened() -> None:

@@ -401,3 +401,13 @@ def test_a_resource_named_bundle_is_reserved():
 def test_bundles_may_add_up_to_all_there_is():
     group = placement_group([{"CPU": 0.04}] * 50)  # as floats, a little more than the two CPUs
     assert group.wait(60)
+
+
+@pytest.mark.engines("inline", "local")
+def test_a_group_of_an_earlier_session_is_told_and_can_be_removed(start):
+    group = placement_group([{"CPU": 1}])
+    skate.shutdown()
+    start(num_cpus=2)
+    with pytest.raises(ValueError, match="does not exist any more"):
+        current.options(scheduling_strategy=inside(group)).remote()
+    remove_placement_group(group)

@@ -27,6 +27,14 @@ def test_the_same_is_said_once(capsys: Any) -> None:
     assert capsys.readouterr().err == "skate: again\n"
 
 
+def test_patience_ends_with_the_outermost_block() -> None:
+    with notices.patient():
+        with notices.patient():
+            pass
+        assert notices.is_patient()
+    assert not notices.is_patient()
+
+
 def test_one_switch_for_all(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SKATE_QUIET", "1")
     notices.say("a")

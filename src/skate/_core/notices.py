@@ -45,11 +45,12 @@ def once(key: str, text: str) -> None:
 @contextmanager
 def patient() -> Iterator[None]:
     """Say nothing of waits in this block, in this thread: they are to last."""
+    before = is_patient()
     _waits.patient = True
     try:
         yield
     finally:
-        _waits.patient = False
+        _waits.patient = before
 
 
 def is_patient() -> bool:

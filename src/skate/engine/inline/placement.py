@@ -62,8 +62,9 @@ class Placement:
 
     def check(self, group: Any, index: int, amounts: Amounts, what: str) -> None:
         """Raise if `what` cannot run in that bundle."""
-        record = self._objects.entry(group._ref).group
-        assert record is not None
+        if group._ref not in self._groups:
+            raise ValueError(f"{group} does not exist any more")
+        record, _ = self._groups[group._ref]
         if record.removed:
             raise TaskPlacementGroupRemoved
         if not -1 <= index < len(record.bundles):
@@ -81,6 +82,9 @@ class Placement:
         self._inside.setdefault(group._ref, WeakSet()).add(actor)
 
     def remove(self, ref: ObjectRef[object]) -> None:
+        """Give back what the group reserves, and end its actors; once, and in its own session."""
+        if ref not in self._groups:
+            return
         group, holding = self._groups[ref]
         group.removed = True
         self._resources.free(holding)

@@ -81,8 +81,9 @@ class InlineStream:
         self._call_back()
 
     def _call_back(self) -> None:
-        due = [entry for entry in self._callbacks if self._has(entry[0])]
-        self._callbacks = [entry for entry in self._callbacks if entry not in due]
+        with self._objects.changed:  # others add to the list meanwhile
+            due = [entry for entry in self._callbacks if self._has(entry[0])]
+            self._callbacks = [entry for entry in self._callbacks if entry not in due]
         for _, callback in due:
             callback()
 

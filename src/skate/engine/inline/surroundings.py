@@ -31,11 +31,11 @@ def applied(runtime_env: Mapping[str, Any], variables: Mapping[str, str]) -> Ite
         return
     before = {name: os.environ.get(name) for name in wanted}
     path, here = sys.path[:], os.getcwd()
-    os.environ.update(wanted)
-    sys.path[:0] = [*([str(Path(directory).resolve())] if directory else []), *modules]
-    if directory:
-        os.chdir(directory)
     try:
+        os.environ.update(wanted)
+        sys.path[:0] = [*([str(Path(directory).resolve())] if directory else []), *modules]
+        if directory:
+            os.chdir(directory)
         yield
     finally:
         os.chdir(here)
