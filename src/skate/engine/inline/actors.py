@@ -17,9 +17,13 @@ from skate.engine.inline.lanes import Lane
 from skate.engine.inline.loops import LoopThread
 from skate.exceptions import (
     ActorDiedError,
+    ActorPlacementGroupRemoved,
     ActorUnavailableError,
+    ActorUnschedulableError,
     SkateError,
     TaskCancelledError,
+    TaskPlacementGroupRemoved,
+    TaskUnschedulableError,
 )
 
 if TYPE_CHECKING:
@@ -285,3 +289,12 @@ class Construction(MethodCall):
         death = ActorDiedError(super().failed(error), self.actor.actor_id)
         self.actor.end(death)
         return death
+
+
+def as_refused_actor(error: SkateError) -> SkateError:
+    """Return the error of resources that cannot be had, as actors have it."""
+    if isinstance(error, TaskUnschedulableError):
+        return ActorUnschedulableError(error.error_message)
+    if isinstance(error, TaskPlacementGroupRemoved):
+        return ActorPlacementGroupRemoved()
+    return error

@@ -11,7 +11,6 @@ overlap; and a call whose arguments such an actor still owes runs on a thread wh
 
 from __future__ import annotations
 
-import copy
 import os
 import tempfile
 import threading
@@ -21,7 +20,6 @@ from typing import Any, TypeVar
 from weakref import WeakSet
 from weakref import ref as WeakRef  # noqa: N812
 
-from skate._core.errors import user_traceback
 from skate._core.ids import NodeID, TaskID, WorkerID, actor_id_of
 from skate._core.labels import Selector, lacking, with_labels
 from skate._core.refs import ObjectRef
@@ -37,24 +35,19 @@ from skate.engine.base import (
     TaskOptions,
     method_name,
 )
-from skate.engine.inline.actors import Construction, InlineActor, MethodCall
+from skate.engine.inline.actors import Construction, InlineActor, MethodCall, as_refused_actor
 from skate.engine.inline.calls import ActorExit, Arguments, Call, Results, current
 from skate.engine.inline.lanes import Lane
 from skate.engine.inline.names import Names
-from skate.engine.inline.objects import Objects, gone
+from skate.engine.inline.objects import Objects
 from skate.engine.inline.placement import Placement
 from skate.engine.inline.resources import Holding, InlineResources, request
 from skate.engine.inline.surroundings import merged
 from skate.engine.spans import Span
 from skate.exceptions import (
     ActorDiedError,
-    ActorPlacementGroupRemoved,
-    ActorUnschedulableError,
     GetTimeoutError,
     SkateError,
-    TaskError,
-    TaskPlacementGroupRemoved,
-    TaskUnschedulableError,
 )
 from skate.runtime_env import run_setup_hook
 
@@ -110,55 +103,12 @@ class InlineEngine(Engine):
     def get(
         self, refs: Sequence[ObjectRef[Any]], timeout: float | None, copy: bool = False
     ) -> list[Any]:
-        pending = [ref for ref in refs if not self._objects.ready(ref)]
-        if pending:
-            self._objects.wait_for(self._all_done_or_one_failed(pending, refs), timeout)
-        for ref in refs:
-            if ref._entry.error is not None:
-                for asked in refs:
-                    asked._entry.told()  # one error stands for all that were asked for
-                raise _raised(ref._entry.error)
-        missing = [ref for ref in pending if not ref._entry.done]
-        if missing and self._objects.closed:
-            raise gone(missing[0].hex())
-        if missing:
-            late = f"{len(missing)} of {len(refs)} values not there after {timeout} s"
-            raise GetTimeoutError(late)
-        return [self._objects.value(ref, copy) for ref in refs]
-
-    def _all_done_or_one_failed(
-        self, pending: Sequence[ObjectRef[object]], refs: Sequence[ObjectRef[object]]
-    ) -> Callable[[], bool]:
-        """A condition that is cheap to ask each time that any object is done: it looks again at
-        none of `pending` that was, and for errors among `refs` only where there are new ones."""
-        left = list(reversed(pending))
-        failures = -1
-
-        def holds() -> bool:
-            nonlocal failures
-            if failures != self._objects.failures:
-                failures = self._objects.failures
-                if any(ref._entry.error is not None for ref in refs):
-                    return True
-            while left and left[-1]._entry.done:
-                left.pop()
-            return not left
-
-        return holds
+        return self._objects.get(refs, timeout, copy)
 
     def wait(
         self, refs: Sequence[ObjectRef[Any]], num_returns: int, timeout: float | None
     ) -> tuple[list[ObjectRef[Any]], list[ObjectRef[Any]]]:
-        count = sum(self._objects.ready(ref) for ref in refs)
-        if count < num_returns:
-            self._objects.wait_for(
-                lambda: sum(ref._entry.done for ref in refs) >= num_returns, timeout
-            )
-        ready: list[ObjectRef[Any]] = []
-        others: list[ObjectRef[Any]] = []
-        for ref in refs:
-            (ready if ref._entry.done and len(ready) < num_returns else others).append(ref)
-        return ready, others
+        return self._objects.wait(refs, num_returns, timeout)
 
     def add_done_callback(self, ref: ObjectRef[object], callback: Callable[[], None]) -> None:
         self._objects.when_done(ref, callback)
@@ -322,7 +272,7 @@ class InlineEngine(Engine):
         try:
             holding, group = self._reserve(options, 0.0, f"actor {cls.meta.class_name}")
         except SkateError as error:
-            return self._stillborn(ref, cls, options, arguments, _for_actor(error))
+            return self._refused(ref, cls, options, arguments, as_refused_actor(error))
         actor = self._new_actor(ref, cls, options, arguments, holding, group)
         self._names.add(key, ref, options.detached)
         self._construct(ref, actor, results)
@@ -362,7 +312,7 @@ class InlineEngine(Engine):
             self._placement.enter(group, actor)
         return actor
 
-    def _stillborn(
+    def _refused(
         self,
         ref: ObjectRef[object],
         cls: ClassSpec,
@@ -370,7 +320,7 @@ class InlineEngine(Engine):
         arguments: Arguments,
         error: SkateError,
     ) -> tuple[ObjectRef[object], ActorMeta]:
-        """An actor that can never run: its reference and all its calls hold the error."""
+        """Return an actor that can never run: its reference and all its calls hold the error."""
         actor = self._new_actor(ref, cls, options, arguments, Holding({}), None)
         actor.end(error)
         self._objects.fail(ref, error)
@@ -557,18 +507,3 @@ def _full_name(function: Any) -> str:
 
 def _method_name(cls: ClassSpec, method: str) -> str:
     return method_name(cls.cls, cls.meta.class_name, method, is_async=cls.meta.is_async)
-
-
-def _raised(error: SkateError) -> BaseException:
-    """The error to raise; its traceback leads a debugger to the line in the task."""
-    if not isinstance(error, TaskError):
-        return copy.copy(error)
-    return error.as_instanceof_cause().with_traceback(user_traceback(error.cause))
-
-
-def _for_actor(error: SkateError) -> SkateError:
-    if isinstance(error, TaskUnschedulableError):
-        return ActorUnschedulableError(error.error_message)
-    if isinstance(error, TaskPlacementGroupRemoved):
-        return ActorPlacementGroupRemoved()
-    return error

@@ -6,14 +6,16 @@ from __future__ import annotations
 import itertools
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from copy import copy as shallow_copy
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
+from skate._core.errors import user_traceback
 from skate._core.refs import ObjectRef
 from skate._core.serialization import Serialized, dumps, loads
 from skate._core.unread_errors import Failure, UnreadErrors, failure_of
-from skate.exceptions import ObjectLostError, SkateError
+from skate.exceptions import GetTimeoutError, ObjectLostError, SkateError, TaskError
 
 if TYPE_CHECKING:
     from skate.engine.base import Engine
@@ -153,6 +155,57 @@ class Objects:
                 return
         callback()
 
+    def get(self, refs: Sequence[ObjectRef[Any]], timeout: float | None, copy: bool) -> list[Any]:
+        """Return the values, or raise the first error among them, as `Engine.get` promises."""
+        pending = [ref for ref in refs if not self.ready(ref)]
+        if pending:
+            self.wait_for(self._all_done_or_one_failed(pending, refs), timeout)
+        for ref in refs:
+            if ref._entry.error is not None:
+                for asked in refs:
+                    asked._entry.told()  # one error stands for all that were asked for
+                raise _raised(ref._entry.error)
+        missing = [ref for ref in pending if not ref._entry.done]
+        if missing and self.closed:
+            raise gone(missing[0].hex())
+        if missing:
+            late = f"{len(missing)} of {len(refs)} values not there after {timeout} s"
+            raise GetTimeoutError(late)
+        return [self.value(ref, copy) for ref in refs]
+
+    def _all_done_or_one_failed(
+        self, pending: Sequence[ObjectRef[object]], refs: Sequence[ObjectRef[object]]
+    ) -> Callable[[], bool]:
+        """Make a condition that is cheap to ask each time that any object is done: it looks again
+        at none of `pending` that was, and for errors among `refs` only where there are new ones.
+        """
+        left = list(reversed(pending))
+        failures = -1
+
+        def holds() -> bool:
+            nonlocal failures
+            if failures != self.failures:
+                failures = self.failures
+                if any(ref._entry.error is not None for ref in refs):
+                    return True
+            while left and left[-1]._entry.done:
+                left.pop()
+            return not left
+
+        return holds
+
+    def wait(
+        self, refs: Sequence[ObjectRef[Any]], num_returns: int, timeout: float | None
+    ) -> tuple[list[ObjectRef[Any]], list[ObjectRef[Any]]]:
+        """Return the references that are ready, at most `num_returns`, and the others."""
+        if sum(self.ready(ref) for ref in refs) < num_returns:
+            self.wait_for(lambda: sum(ref._entry.done for ref in refs) >= num_returns, timeout)
+        ready: list[ObjectRef[Any]] = []
+        others: list[ObjectRef[Any]] = []
+        for ref in refs:
+            (ready if ref._entry.done and len(ready) < num_returns else others).append(ref)
+        return ready, others
+
     def wait_for(self, predicate: Callable[[], bool], timeout: float | None) -> bool:
         with self.changed:
             return self.changed.wait_for(lambda: self.closed or predicate(), timeout)
@@ -170,6 +223,13 @@ class Objects:
         ref = self.new()
         self.store(ref, serialized)
         return ref
+
+
+def _raised(error: SkateError) -> BaseException:
+    """Return the error to raise; its traceback leads a debugger to the line in the task."""
+    if not isinstance(error, TaskError):
+        return shallow_copy(error)
+    return error.as_instanceof_cause().with_traceback(user_traceback(error.cause))
 
 
 def gone(hex_id: str) -> ObjectLostError:
