@@ -47,7 +47,7 @@ class BatchPredictor:
         self._predictor_cls = predictor_cls
         self._predictor_kwargs = predictor_kwargs
         self._preprocessor: Any = None
-        self._stored: dict[bool, Any] = {}
+        self._stored: dict[tuple[str, bool], Any] = {}  # by session, and whether it has a GPU
 
     def __repr__(self) -> str:
         return (
@@ -116,7 +116,7 @@ class BatchPredictor:
             batch_size: Rows per call of the predictor.
             min_scoring_workers: How many actors at least.
             max_scoring_workers: How many at the most; more than the least are started while all
-                are busy. None keeps to the least.
+                are busy. None is as many as the machine has room for.
             num_cpus_per_worker: CPUs per actor; by default 1, or none beside GPUs.
             num_gpus_per_worker: GPUs per actor; with some, predictors that take `use_gpu` get
                 True.
@@ -205,14 +205,15 @@ class BatchPredictor:
         )
 
     def _store(self, use_gpu: bool) -> Any:
-        """A reference to what actors make their predictors of; put once."""
-        if use_gpu not in self._stored:
+        """Return a reference to what actors make their predictors of; put once in a session."""
+        key = (skate.get_runtime_context().get_session_name(), use_gpu)
+        if key not in self._stored:
             takes = inspect.signature(self._predictor_cls.from_checkpoint).parameters
             kwargs = self._predictor_kwargs
             if use_gpu and "use_gpu" in takes:
                 kwargs = {"use_gpu": True, **kwargs}
-            self._stored[use_gpu] = skate.put((self._predictor_cls, self._checkpoint, kwargs))
-        return self._stored[use_gpu]
+            self._stored[key] = skate.put((self._predictor_cls, self._checkpoint, kwargs))
+        return self._stored[key]
 
 
 def _check_dataset(data: Any) -> None:
