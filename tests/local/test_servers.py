@@ -81,7 +81,7 @@ def test_what_functions_of_datasets_use_is_inherited(
     start(num_cpus=1, preload=["skate_slow_module"])
 
     def inherited(batch: Any) -> Any:
-        import skate_slow_module
+        import skate_slow_module  # type: ignore[import-not-found]
 
         return {"inherited": [skate_slow_module.imported_by != os.getpid()]}
 
