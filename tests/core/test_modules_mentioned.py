@@ -60,3 +60,12 @@ def test_of_the_program_itself_only_what_is_used() -> None:
 def test_what_has_no_code() -> None:
     for value in (len, partial(directly), int):
         assert isinstance(modules_mentioned(value), list)
+
+
+def test_a_name_that_has_no_value_yet_is_no_error() -> None:
+    def function() -> object:
+        return notation.dumps(later)
+
+    assert "json" in modules_mentioned(function)
+    later = 1
+    assert function() == "1"

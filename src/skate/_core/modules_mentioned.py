@@ -6,7 +6,7 @@ itself begins seconds later, and the next one beside it takes as long again.
 
 from __future__ import annotations
 
-import inspect
+import contextlib
 import sys
 import types
 from collections.abc import Iterator
@@ -61,7 +61,7 @@ def _used_by(value: type | types.FunctionType) -> Iterator[object]:
     if isinstance(value, type):
         yield from (each for each in vars(value).values() if isinstance(each, _WITH_CODE))
         return
-    scope = {**value.__globals__, **inspect.getclosurevars(value).nonlocals}
+    scope = {**value.__globals__, **dict(_enclosed(value))}
     for name in _names_in(value.__code__):
         used = scope.get(name)
         if isinstance(used, types.ModuleType):
@@ -70,6 +70,12 @@ def _used_by(value: type | types.FunctionType) -> Iterator[object]:
             yield used
         elif used is None and name in sys.modules:  # imported by the call
             yield name
+
+
+def _enclosed(function: types.FunctionType) -> Iterator[tuple[str, object]]:
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):  # a name that has no value yet
+            yield name, cell.cell_contents
 
 
 def _names_in(code: types.CodeType) -> Iterator[str]:
