@@ -1,6 +1,7 @@
 """DataType."""
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -34,7 +35,7 @@ class TestDataType:
     def test_times(self):
         assert DataType.temporal("timestamp", "ms", tz="UTC").is_temporal_type()
         assert DataType.temporal("time64").to_arrow_dtype() == pa.time64("us")
-        with pytest.raises(ValueError, match=r"unit of time32 is one of \['s', 'ms'\]; got 'ns'"):
+        with pytest.raises(ValueError, match="time32 unit must be 's' or 'ms'; got 'ns'"):
             DataType.temporal("time32", "ns")
         with pytest.raises(ValueError, match="got 'week'"):
             DataType.temporal("week")
@@ -44,3 +45,30 @@ class TestDataType:
         assert DataType.int64() != DataType.from_numpy("int64")
         assert repr(DataType(int)) == "DataType(python:int)"
         assert DataType(int).to_numpy_dtype() == np.dtype(object)
+
+    @pytest.mark.parametrize(
+        ("given", "expected"),
+        [
+            (pa.int8(), DataType.int8()),
+            ("int32", DataType.from_numpy("int32")),
+            (np.float32, DataType.from_numpy("float32")),
+            (int, DataType(int)),
+            (pd.ArrowDtype(pa.int16()), DataType.int16()),
+            (pd.StringDtype("python"), DataType.string()),
+            (pd.Int64Dtype(), DataType.from_numpy("int64")),
+            (DataType.null(), DataType.null()),
+            (None, None),
+            ("no such type", None),
+        ],
+    )
+    def test_types_of_other_libraries(self, given, expected):
+        assert DataType.from_dtype(given) == expected
+
+    def test_plain_types_say_what_they_are(self):
+        assert "DataType with PyArrow bool type" in DataType.bool.__doc__
+
+    def test_what_is_no_type(self):
+        with pytest.raises(TypeError, match=r"supports only PyArrow DataType.*got 'int64'"):
+            DataType("int64")
+        with pytest.raises(ValueError, match="is not backed by a Python type"):
+            DataType.int64().to_python_type()

@@ -43,6 +43,22 @@ class TestArrow:
         assert column.type.scalar_type == pa.float64()
         with pytest.raises(ArrowConversionError, match="same number of dimensions"):
             ArrowTensorArray.from_numpy([np.ones(2), np.ones((2, 2))])
+        for nothing in (object(), np.array([])):
+            with pytest.raises(ValueError, match="a list or an array that is not empty"):
+                ArrowVariableShapedTensorArray.from_numpy(nothing)
+
+    @pytest.mark.parametrize("in_chunks", [False, True])
+    def test_entries_of_several_shapes_are_arrays(self, in_chunks):
+        column = ArrowVariableShapedTensorArray.from_numpy(RAGGED)
+        if in_chunks:
+            column = pa.chunked_array([column.slice(0, 1), column.slice(1)])
+        for number, tensor in enumerate(RAGGED):
+            np.testing.assert_array_equal(column[number], tensor)
+            np.testing.assert_array_equal(column.to_pylist()[number], tensor)
+        part = column[1:] if not in_chunks else column.chunk(1)
+        assert part.to_numpy().shape == (1,)
+        np.testing.assert_array_equal(part.to_numpy()[0], RAGGED[1])
+        np.testing.assert_array_equal(next(iter(part)), RAGGED[1])
 
     def test_objects(self):
         column = ArrowPythonObjectArray.from_objects([{1}, object])
@@ -66,6 +82,22 @@ class TestPandas:
         np.testing.assert_array_equal(frame["t"].sum(), CUBES.sum(axis=0))
         joined = pd.concat([frame, frame], ignore_index=True)
         assert joined["t"].dtype == frame["t"].dtype
+
+    def test_reductions_are_those_of_pandas(self):
+        series = pd.Series(TensorArray(CUBES))
+        np.testing.assert_array_equal(series.std(), CUBES.std(axis=0, ddof=1))
+        np.testing.assert_array_equal(series.var(ddof=0), CUBES.var(axis=0))
+        np.testing.assert_array_equal(series.median(), np.median(CUBES, axis=0))
+
+    def test_a_frame_shows_tensors_in_a_line(self):
+        frame = pd.DataFrame({"t": TensorArray(CUBES[:, :, :2])})
+        first, *_, last = repr(frame).splitlines()[1:]
+        assert first.endswith(" [[0, 1], [4, 5]]")
+        assert last.endswith(" [[16, 17], [20, 21]]")
+
+    def test_objects_are_no_tensors(self):
+        with pytest.raises(TypeError, match="tensors hold numbers"):
+            TensorArray([object(), object()])
 
     def test_several_shapes(self):
         array = TensorArray(RAGGED)

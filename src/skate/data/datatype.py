@@ -35,7 +35,8 @@ class DataType:
     def __post_init__(self) -> None:
         if not isinstance(self._physical_dtype, (pa.DataType, np.dtype, type)):
             raise TypeError(
-                f"DataType takes a type of pyarrow, NumPy or Python; got {self._physical_dtype!r}"
+                "DataType supports only PyArrow DataType, NumPy dtype, or Python type; got "
+                f"{self._physical_dtype!r}"
             )
 
     @classmethod
@@ -45,6 +46,23 @@ class DataType:
     @classmethod
     def from_numpy(cls, numpy_dtype: Any) -> DataType:
         return cls(np.dtype(numpy_dtype))
+
+    @classmethod
+    def from_dtype(cls, dtype: Any) -> DataType | None:
+        """Return the type that one of any library stands for; None for what is no type."""
+        if dtype is None or isinstance(dtype, DataType):
+            return dtype
+        arrow = getattr(dtype, "pyarrow_dtype", dtype)  # what pandas calls that of its own
+        if isinstance(arrow, pa.DataType):
+            return cls(arrow)
+        if isinstance(dtype, type) and not issubclass(dtype, np.generic):
+            return cls(dtype)
+        if getattr(dtype, "name", None) in ("string", "str") and not isinstance(dtype, np.dtype):
+            return cls(pa.string())
+        try:
+            return cls(np.dtype(getattr(dtype, "numpy_dtype", dtype)))
+        except (TypeError, ValueError):
+            return None
 
     @classmethod
     def infer_dtype(cls, value: Any) -> DataType:
@@ -91,12 +109,15 @@ class DataType:
         """A time: `DataType.temporal("timestamp", "ms", tz="UTC")`."""
         kind = temporal_type.lower()
         if kind not in _TIMES:
-            raise ValueError(f"temporal_type takes {', '.join(_TIMES)}; got {temporal_type!r}")
+            raise ValueError(
+                f"Invalid temporal_type: it takes {', '.join(_TIMES)}; got {temporal_type!r}"
+            )
         units = _TIMES[kind]
         if kind == "timestamp":
             return cls(pa.timestamp(unit or "us", tz))
         if unit is not None and unit not in units:
-            raise ValueError(f"the unit of {kind} is one of {list(units)}; got {unit!r}")
+            allowed = " or ".join(map(repr, units)) or "None"
+            raise ValueError(f"{kind} unit must be {allowed}; got {unit!r}")
         return cls(getattr(pa, kind)(*([unit or units[0]] if units else [])))
 
     def is_of(self, category: TypeCategory | str) -> bool:
@@ -138,7 +159,7 @@ class DataType:
 
     def to_python_type(self) -> type:
         if not self.is_python_type():
-            raise ValueError(f"{self._physical_dtype} is no Python type")
+            raise ValueError(f"{self!r} is not backed by a Python type")
         return self._physical_dtype  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
@@ -178,7 +199,15 @@ for _kind in (
 
 
 def _plain(name: str) -> Any:
-    return classmethod(lambda cls, *arguments: cls(getattr(pa, name)(*arguments)))
+    def make(cls: type[DataType], *arguments: Any) -> DataType:
+        return cls(getattr(pa, name)(*arguments))
+
+    make.__name__ = name.rstrip("_")
+    make.__doc__ = (
+        f"Create a DataType representing Arrow's {make.__name__}.\n\n"
+        f"Returns:\n    A DataType with PyArrow {make.__name__} type.\n"
+    )
+    return classmethod(make)
 
 
 for _name in (

@@ -24,7 +24,7 @@ FixedShapeTensorArray = pa.FixedShapeTensorArray
 ArrowPythonObjectType = tensors.ObjectType
 
 
-class ArrowConversionError(Exception):
+class ArrowConversionError(ValueError):
     """Values that no column can hold."""
 
 
@@ -80,6 +80,8 @@ class ArrowVariableShapedTensorArray(ArrowTensorArray):
 
     @staticmethod
     def from_numpy(arr: Any, column_name: str | None = None) -> pa.Array:
+        if not isinstance(arr, (np.ndarray, Sequence)) or not len(arr):
+            raise ValueError(f"tensors come as a list or an array that is not empty; got {arr!r}")
         return _column_of_tensors(list(arr), column_name)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -71,6 +71,9 @@ def _entries(values: Any) -> np.ndarray[Any, Any]:
     if isinstance(values, np.ndarray) and values.dtype.kind != "O":
         return values
     entries = [to_array(value) for value in values]
+    strange = [entry for entry in entries if entry.dtype.kind == "O" and entry.ndim == 0]
+    if any(entry.item() is not None for entry in strange):
+        raise TypeError(f"tensors hold numbers, truth values, text or times; got {values!r}")
     if entries and len({entry.shape for entry in entries}) == 1:
         return np.stack(entries)
     return _array_of_objects(entries)
@@ -78,6 +81,19 @@ def _entries(values: Any) -> np.ndarray[Any, Any]:
 
 class TensorArray(_extensions.ExtensionArray):  # type: ignore[misc]
     """A column of tensors, from an array with one entry per row or from a list of arrays."""
+
+    SUPPORTED_REDUCERS: ClassVar[dict[str, Callable[..., Any]]] = {
+        "sum": np.sum,
+        "all": np.all,
+        "any": np.any,
+        "min": np.min,
+        "max": np.max,
+        "mean": np.mean,
+        "median": np.median,
+        "prod": np.prod,
+        "std": np.std,
+        "var": np.var,
+    }
 
     def __init__(self, values: Any) -> None:
         self._tensors = _entries(values)
@@ -159,19 +175,15 @@ class TensorArray(_extensions.ExtensionArray):  # type: ignore[misc]
         return f"TensorArray({self._tensors!r})"
 
     def _formatter(self, boxed: bool = False) -> Callable[[Any], str]:
-        return repr
+        """Return a function that writes a tensor in one line."""
+        return lambda tensor: np.array2string(np.asarray(tensor), separator=", ").replace("\n", "")
 
-    def _reduce(self, name: str, *, skipna: bool = True, **kwargs: object) -> Any:
-        known: dict[str, Any] = {
-            "sum": np.sum,
-            "mean": np.mean,
-            "min": np.min,
-            "max": np.max,
-            "std": np.std,
-        }
+    def _reduce(self, name: str, *, skipna: bool = True, **kwargs: Any) -> Any:
+        known = self.SUPPORTED_REDUCERS
         if name not in known:
             raise TypeError(f"tensors have no {name!r}; there are {', '.join(known)}")
-        return known[name](self._tensors, axis=0)
+        freedom = {"ddof": kwargs.get("ddof", 1)} if name in ("std", "var") else {}
+        return known[name](self._tensors, axis=0, **freedom)
 
     @classmethod
     def _create_method(cls, op: Callable[[object, object], object]) -> Callable[[Any, Any], Any]:

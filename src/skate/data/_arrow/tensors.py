@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import pickle
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -47,6 +47,12 @@ class RaggedTensorType(pa.ExtensionType):  # type: ignore[misc]
         """The type of the numbers, as Ray calls it."""
         return self.value_type
 
+    def __arrow_ext_class__(self) -> type[RaggedTensorArray]:
+        return RaggedTensorArray
+
+    def __arrow_ext_scalar_class__(self) -> type[RaggedTensorScalar]:
+        return RaggedTensorScalar
+
     def __arrow_ext_serialize__(self) -> bytes:
         return b""
 
@@ -58,6 +64,37 @@ class RaggedTensorType(pa.ExtensionType):  # type: ignore[misc]
         if not pa.types.is_struct(storage_type) or [type_.id for type_ in types] != _RAGGED_IDS:
             raise ValueError(f"tensors of several shapes are not stored as {storage_type}")
         return cls(types[0].value_type, types[1].list_size)
+
+
+class RaggedTensorArray(pa.ExtensionArray):  # type: ignore[misc]
+    """A column of tensors of differing shapes, whose entries are NumPy arrays."""
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, slice):
+            return super().__getitem__(key)
+        return _ragged_rows(self.slice(range(len(self))[key], 1))[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(_ragged_rows(self))
+
+    def to_numpy(self, zero_copy_only: bool = True, **options: object) -> np.ndarray[Any, Any]:
+        """Return an array of arrays, which are not copied in any case."""
+        return _array_of_objects(_ragged_rows(self))
+
+    def to_pylist(self, **options: object) -> list[Any]:
+        return _ragged_rows(self)
+
+
+class RaggedTensorScalar(pa.ExtensionScalar):  # type: ignore[misc]
+    """A tensor of a column in chunks."""
+
+    def as_py(self, **options: object) -> Any:
+        return self.__array__() if self.is_valid else None
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        numbers = self.value["data"].values.to_numpy(zero_copy_only=False)
+        tensor: np.ndarray[Any, Any] = numbers.reshape(self.value["shape"].as_py())
+        return tensor if dtype is None else tensor.astype(dtype)
 
 
 class ObjectType(pa.ExtensionType):  # type: ignore[misc]
