@@ -175,3 +175,17 @@ def test_modes_of_writing():
     import skate.data
 
     assert SaveMode is skate.data.SaveMode
+
+
+def test_names_of_errors_that_are_not_raised():
+    from ray.data.exceptions import ExecutionTimeoutError, SystemException, UserCodeException
+
+    assert not issubclass(UserCodeException, (ExecutionTimeoutError, SystemException))
+
+
+def test_ragged_arrays_keep_what_is_no_list():
+    from ray.air.util.tensor_extensions.utils import create_ragged_ndarray
+
+    array = create_ragged_ndarray(["a", None, [1, 2], {"b": 1}])
+    assert (array[0], array[1], array[3]) == ("a", None, {"b": 1})
+    assert array[2].tolist() == [1, 2]

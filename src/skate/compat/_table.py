@@ -82,6 +82,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "ray.data.datasource.filename_provider": ("skate.data.datasource",),
     "ray.data.datasource.partitioning": ("skate.data.datasource",),
     "ray.data.datasource.path_util": _DATA_INSIDE,
+    "ray.data.exceptions": ("skate.data.exceptions", "skate.compat.parts.data.exceptions"),
     "ray.data.extensions.object_extension": _TENSORS,
     "ray.data.extensions.tensor_extension": _TENSORS,
     "ray.data.read_api": ("skate.data",),

@@ -132,8 +132,11 @@ def _create_possibly_ragged_ndarray(values: Any) -> np.ndarray[Any, Any]:
 
 
 def create_ragged_ndarray(values: Sequence[object]) -> np.ndarray[Any, Any]:
-    """An array of objects, one tensor each."""
-    return tensors._array_of_objects([np.asarray(value) for value in values])
+    """An array of objects: one tensor for each array or list, other values as they are."""
+    lists = (list, tuple, np.ndarray)
+    return tensors._array_of_objects(
+        [np.asarray(value) if isinstance(value, lists) else value for value in values]
+    )
 
 
 __all__ = [
