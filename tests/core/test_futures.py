@@ -16,6 +16,8 @@ from skate._core.refs import ObjectRef
 class Later:
     """An engine whose values become ready when the test says so."""
 
+    awaits = None
+
     def __init__(self, value: Any) -> None:
         self.engine = self
         self.value = value

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import logging
 import re
 import threading
@@ -11,6 +13,7 @@ import pytest
 
 import skate
 from skate._core import notices
+from skate.engine import current_engine
 from skate.exceptions import GetTimeoutError
 from tests.support import Flag, eventually
 
@@ -75,10 +78,27 @@ def by_a_generator(flag: Flag) -> None:
     assert skate.get(next(stream.remote(flag))) == 1
 
 
+def by_await(flag: Flag) -> None:
+    async def main() -> Any:
+        return await wait_for.remote(flag)
+
+    assert asyncio.run(main()) == "came"
+
+
+def by_gather(flag: Flag) -> None:
+    async def main() -> Any:
+        return await asyncio.gather(wait_for.remote(flag), asyncio.sleep(0))
+
+    assert asyncio.run(main())[0] == "came"
+
+
 @pytest.mark.parametrize(
     ("wait", "verb"),
-    [(by_get, "get"), (by_wait, "wait"), (by_short_turns, "wait"), (by_a_generator, "__next__")],
-)
+    [
+        (by_get, r"get\(\)"), (by_wait, r"wait\(\)"), (by_short_turns, r"wait\(\)"),
+        (by_a_generator, r"__next__\(\)"), (by_await, "await"), (by_gather, "await"),
+    ],
+)  # fmt: skip
 def test_one_line(
     explaining: None, flag: Any, monkeypatch: pytest.MonkeyPatch, wait: Any, verb: str
 ) -> None:
@@ -87,9 +107,30 @@ def test_one_line(
     wait(raised)
     name = "stream" if wait is by_a_generator else "wait_for"
     assert re.fullmatch(
-        rf"{verb}\(\) \(.*test_driver_waits.py:\d+\) has waited \d+ s: {name} (runs in|waits) .*",
+        rf"{verb} \(.*test_driver_waits.py:\d+\) has waited \d+ s: {name} (runs in|waits) .*",
         lines[0],
     )
+
+
+def test_awaits_leave_nothing(explaining: None) -> None:
+    @skate.remote
+    def quick() -> int:
+        return 1
+
+    async def main() -> None:
+        assert await asyncio.gather(*(quick.remote() for _ in range(20))) == [1] * 20
+        cancelled = asyncio.ensure_future(_awaited(quick.remote()))
+        cancelled.cancel()
+        await asyncio.sleep(0)
+
+    async def _awaited(ref: Any) -> Any:
+        return await ref
+
+    asyncio.run(main())
+    awaits: Any = current_engine().awaits
+    eventually(lambda: not awaits._pending)
+    gc.collect()
+    assert not awaits._watched  # loops that are closed are not kept
 
 
 def test_the_same_is_said_once(

@@ -30,8 +30,13 @@ def asyncio_future(ref: ObjectRef[Any]) -> asyncio.Future[Any]:
     loop = _event_loop()
     future: asyncio.Future[Any] = loop.create_future()
     engine = ref._home.engine
+    awaits = engine.awaits
+    if awaits is not None:
+        awaits.add(future, ref)
 
     def settle() -> None:
+        if awaits is not None:
+            awaits.discard(future)
         if not future.done():
             _settle(engine, ref, future.set_result, future.set_exception)
 

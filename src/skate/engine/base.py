@@ -23,9 +23,11 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
+    import asyncio
+
     from skate._core.labels import Selector
     from skate._core.refs import ObjectRef, ObjectRefGenerator
     from skate._core.signature import Arity
@@ -181,11 +183,26 @@ class Context(NamedTuple):
     scratch_dir: str = ""  # for files that must not outlive the session; "": wherever they are
 
 
+class AwaitNotes(Protocol):
+    """Knows what event loops of this process wait for."""
+
+    def add(self, future: asyncio.Future[Any], ref: ObjectRef[Any]) -> None:
+        """Note that a future waits for a reference; called on its event loop."""
+
+    def discard(self, future: asyncio.Future[Any]) -> None:
+        """Note that it is done."""
+
+
 class Engine(ABC):
     """Runs tasks and actors and keeps their values. See the module docstring for the promises."""
 
     name: str
     session_name: str = ""  # of the session that ids belong to; "": they are valid everywhere
+
+    @property
+    def awaits(self) -> AwaitNotes | None:
+        """Who is told what event loops wait for; None: nobody wonders."""
+        return None
 
     # -- objects -------------------------------------------------------------------------------
 

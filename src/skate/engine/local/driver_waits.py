@@ -22,6 +22,8 @@ from skate.engine.local.objects import Needs, ObjectEntry, ObjectTable, main_rea
 from skate.engine.local.reactor import Waiter
 
 if TYPE_CHECKING:
+    from skate._core.refs import ObjectRef
+    from skate.engine.local.driver_awaits import DriverAwaits
     from skate.engine.local.hub.hub import Hub
 
 _ANSWER_SECONDS = 1.0  # that workers have to say what they wait for
@@ -41,6 +43,7 @@ class DriverWaits(ObjectTable):
     def __init__(self, process: int) -> None:
         super().__init__(process)
         self._patience: float | None = patience()
+        self._awaits: DriverAwaits | None = None  # made with the first one
         self._waits_said: set[tuple[str, str]] = set()  # cause and name
         # By thread: since when turns of a wait have brought nothing, and some of its objects.
         self._stalls: dict[int, tuple[float, list[ObjectEntry]]] = {}
@@ -79,6 +82,14 @@ class DriverWaits(ObjectTable):
             self._stalls[thread] = float("inf"), before  # once
             self._explain(None, wanted, now - since)
 
+    @property
+    def awaits(self) -> DriverAwaits | None:
+        if self._awaits is None and self._patience is not None:
+            from skate.engine.local.driver_awaits import DriverAwaits  # and asyncio
+
+            self._awaits = DriverAwaits(self._patience, self._explain_await)
+        return self._awaits
+
     # -- the facts -----------------------------------------------------------------------------
 
     def _explain(
@@ -87,9 +98,14 @@ class DriverWaits(ObjectTable):
         if len(self._waits_said) >= _MOST_LINES or notices.is_patient() or not notices.enabled():
             return
         place = _user_place()
-        if place is None:
-            return
-        rows = self.wait_facts(wanted, waiter=waiter)
+        if place is not None:
+            self._say(place, self.wait_facts(wanted, waiter=waiter), seconds)
+
+    def _explain_await(self, ref: ObjectRef[Any], place: str, seconds: float) -> None:
+        if len(self._waits_said) < _MOST_LINES and notices.enabled() and not self.reactor.closed:
+            self._say(place, self.wait_facts([ref._entry]), seconds)
+
+    def _say(self, place: str, rows: list[dict[str, Any]], seconds: float) -> None:
         keys = [(row["cause"], row["name"]) for row in rows]
         if rows and not self._waits_said.issuperset(keys):
             self._waits_said.update(keys)

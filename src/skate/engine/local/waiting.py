@@ -87,13 +87,14 @@ def _in_event_loop() -> Iterator[tuple[Work, list[FrameType], bool]]:
     if loop is None:
         return
     for task in asyncio.all_tasks(loop):
-        frames = [*_inwards(task.get_coro())][::-1]
+        frames = [*inwards(task.get_coro())][::-1]
         work = next(filter(None, map(_work_of, frames)), None)
         if work is not None:
             yield work, frames, True
 
 
-def _inwards(coroutine: object) -> Iterator[FrameType]:
+def inwards(coroutine: object) -> Iterator[FrameType]:
+    """Yield the frames of a coroutine that is suspended, the innermost last."""
     while coroutine is not None:
         frame = getattr(coroutine, "cr_frame", None)
         if frame is not None:
