@@ -21,10 +21,12 @@ def session() -> Any:
 
 
 def test_datasets(session: Session) -> None:
+    before = {row["dataset"] for row in session.rows("datasets")}  # that another test has kept
     dataset = skate.data.range(100).map_batches(lambda batch: batch)
     batches = dataset.iter_batches(batch_size=10)
     next(iter(batches))
-    (row,) = [row for row in session.rows("datasets") if "MapBatches" in row["operator"]]
+    rows = [row for row in session.rows("datasets") if row["dataset"] not in before]
+    (row,) = [row for row in rows if "MapBatches" in row["operator"]]
     assert row["rows"] >= 10
     assert row["session"] == os.getpid()
     del batches

@@ -9,6 +9,8 @@ import time
 
 from rich.console import Console
 
+import skate
+import skate.data
 from skate.data._execution.progress import FIRST, Progress
 from skate.data._execution.stats import ExecutionStats
 from tests.support import Program
@@ -53,11 +55,51 @@ def some_stats():
     return stats
 
 
+def share_of(dataset):
+    """How much of the input is done, at each batch."""
+    from skate._core.live_rows import live_rows
+
+    shares = []
+    for _ in dataset.iter_batches(batch_size=1, prefetch_batches=0):
+        rows = [row for row in live_rows("datasets") if row["state"] == "RUNNING"]
+        shares.append([(row["pieces_done"], row["pieces"]) for row in rows if row["pieces"]])
+    return shares
+
+
+class TestShareDone:
+    def test_of_a_source_and_of_blocks_that_were_kept(self):
+        with skate.init(engine="inline"):
+            source = skate.data.range(10, override_num_blocks=10)
+            same = source.map(lambda row: row)
+            for dataset in (same, source.materialize().map(lambda row: row)):
+                found = [one for (one,) in filter(None, share_of(dataset))]
+                assert {pieces for _, pieces in found} == {10}
+                done = [one for one, _ in found]
+                assert done == sorted(done)
+                assert done[0] < 10
+                assert done[-1] >= 8
+
+    def test_in_words(self):
+        stats = ExecutionStats()
+        assert stats.remaining(10.0) == ""
+        stage = stats.stage("ReadParquet", "tasks")
+        stats.stage("Sort", "driver")
+        stage.pieces, stage.pieces_done = 200, 1
+        assert stats.remaining(10.0) == "0% of the input"
+        stage.pieces_done = 50
+        assert stats.remaining(0.5) == "25% of the input"
+        assert stats.remaining(10.0) == "25% of the input, about 30 s left"
+        assert stats.remaining(100.0) == "25% of the input, about 5 min left"
+        stage.pieces_done = 201  # a block was cut in two
+        assert stats.remaining(10.0) == "100% of the input, about 0 s left"
+
+
 class TestProgress:
     def test_on_a_terminal_one_line_that_goes_away(self):
         written = on_a_terminal(SLOW.format(enabled=True))
         assert "rows/s" in written
         assert "ReadRange->MapBatches(<lambda>)" in written
+        assert "% of the input" in written
         assert written.replace("\x1b[2K", "").rstrip().endswith("done")
 
     def test_one_switch(self):

@@ -10,7 +10,8 @@ function operators(rows) {
     columns: [
       { label: "operator", value: (row) => row.operator },
       { label: "where", value: (row) => row.where },
-      { label: "blocks", value: (row) => row.blocks, numeric: true, shown: (row) => (row.blocks_expected ? `${number(row.blocks)} of ${number(row.blocks_expected)}` : number(row.blocks)) },
+      { label: "blocks", value: (row) => row.blocks, numeric: true, shown: (row) => number(row.blocks) },
+      { label: "input", value: (row) => row.pieces_done, numeric: true, shown: (row) => (row.pieces ? `${number(row.pieces_done)} of ${number(row.pieces)}` : "") },
       { label: "rows", value: (row) => row.rows, numeric: true, shown: (row) => number(row.rows) },
       { label: "bytes", value: (row) => row.bytes, numeric: true, shown: (row) => bytes(row.bytes) },
       { label: "rows/s", value: (row) => row.rows / (row.seconds || 1), numeric: true, shown: (row) => number(Math.round(row.rows / (row.seconds || 1))) },
@@ -33,7 +34,7 @@ export function datasets(data) {
           el("h2", {}, rows.map((row) => row.operator).join(" → ")),
           el("span", { class: stateClass(rows[0].state) }, rows[0].state),
           el("span", { class: "quiet" }, seconds(rows[0].seconds)),
-          rows[0].left ? el("span", { class: "quiet" }, rows[0].left) : null),
+          el("span", {}, rows[0].state === "RUNNING" ? rows[0].remaining : "")),
         operators(rows))) : [el("p", { class: "empty" }, "no dataset is under way")]));
     },
   };

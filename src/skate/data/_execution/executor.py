@@ -153,7 +153,18 @@ class PlanExecution:
         if isinstance(node, plan.Read):
             return self._from_tasks(node, nodes, ahead)
         source = self._source(node)
-        return self._staged(source, fuse(nodes)) if nodes else source
+        if not nodes:
+            return source
+        pieces = len(node.bundles) if isinstance(node, plan.Input) else 0
+        return self._of_pieces(pieces, lambda: self._staged(source, fuse(nodes)))
+
+    def _of_pieces(self, pieces: int, make: Callable[[], Iterator[Bundle]]) -> Iterator[Bundle]:
+        """Note how many pieces of input the first of the stages has that are made."""
+        first = len(self.stats.stages)
+        stream = make()
+        for stage in self.stats.stages[first : first + 1]:
+            stage.pieces = pieces
+        return stream
 
     def _source(self, node: plan.Node) -> Iterator[Bundle]:
         if isinstance(node, plan.Input) and node.bundles:
@@ -200,10 +211,12 @@ class PlanExecution:
         large = any(task.streams for task in tasks)  # more than a block's worth: one after another
         count = len(tasks) if ahead and not large else 0
         if read.parallelism is None or read.parallelism <= all_of_them or not tasks:
-            return self._staged(iter(tasks), fuse(nodes, head), count)
+            return self._of_pieces(
+                len(tasks), lambda: self._staged(iter(tasks), fuse(nodes, head), count)
+            )
         # Fewer pieces of the source than blocks asked for: its blocks are cut.
         each = -(-read.parallelism // all_of_them)
-        blocks = self._staged(iter(tasks), [head], count)
+        blocks = self._of_pieces(len(tasks), lambda: self._staged(iter(tasks), [head], count))
         return self._staged(cut_up(blocks, each), fuse(nodes)) if nodes else cut_up(blocks, each)
 
     def _tasks(self, read: plan.Read, nodes: list[plan.Map]) -> list[SourceTask]:

@@ -67,13 +67,20 @@ class Progress:
         grid = Table.grid(padding=(0, 1))
         grid.add_column(width=12)
         grid.add_column(no_wrap=True, overflow="ellipsis")
-        bar = ProgressBar(total=None, width=12, pulse=True, animation_time=seconds)
+        share = self.stats.share_done
+        bar = ProgressBar(
+            total=None if share is None else 1.0,
+            completed=share or 0.0,
+            width=12,
+            pulse=share is None,
+            animation_time=seconds,
+        )
         grid.add_row(bar, Text(self.text(seconds), overflow="ellipsis", no_wrap=True))
         return grid
 
     def text(self, seconds: float) -> str:
-        """Rows, rows per second, the memory of this process, and each operator: the busiest
-        first, as a narrow terminal shows the beginning."""
+        """How much is done and left, rows, rows per second, the memory of this process, and each
+        operator: the busiest first, as a narrow terminal shows the beginning."""
         rate = self.stats.rows / seconds if seconds else 0.0
         memory = try_import("psutil", "data").Process().memory_info().rss
         work = sum(stage.busy_seconds for stage in self.stats.stages) or 1.0
@@ -82,7 +89,14 @@ class Progress:
             f"{size_text(stage.bytes)}"
             for stage in sorted(self.stats.stages, key=lambda stage: -stage.busy_seconds)
         )
-        return f"{self.stats.rows:,} rows  {rate:,.0f} rows/s  {size_text(memory)}  {stages}"
+        parts = (
+            self.stats.remaining(seconds),
+            f"{self.stats.rows:,} rows",
+            f"{rate:,.0f} rows/s",
+            size_text(memory),
+            stages,
+        )
+        return "  ".join(filter(None, parts))
 
     def close(self) -> None:
         if self._live is not None:

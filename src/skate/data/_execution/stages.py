@@ -52,6 +52,7 @@ class StageJob(ABC):
 
     done = False
     start: int | None = None  # see `Bundle.start`; of what comes out first
+    pieces = 0  # of input that it was given
 
     @abstractmethod
     def poll(self, stats: StageStats) -> list[Bundle]:
@@ -364,6 +365,7 @@ class Stage:
             payloads = [b if isinstance(b, SourceTask) else b.payload() for b in self._waiting]
             self.running.append(self.workers.submit(payloads))
             self.running[-1].start = self._waiting[0].start
+            self.running[-1].pieces = len(self._waiting)
             self._waiting, self._rows = [], 0
 
     def harvest(self, limit_bytes: float) -> None:
@@ -387,6 +389,7 @@ class Stage:
                 return
             if head.done:
                 self.running.popleft()
+                self.stats.pieces_done += head.pieces
                 if self.input_ended and isinstance(self.workers, Actors):
                     self.workers.shrink()
 
@@ -439,6 +442,7 @@ def chain_here(
         except Exception as error:
             if not may_fail():
                 raise as_of_a_task(error, chain.name) from None
+        stats.pieces_done += 1
     if empty is not None and not had_rows:
         yield bundle_of(empty)
 

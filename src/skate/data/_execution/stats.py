@@ -12,6 +12,10 @@ from skate.data._execution.bottleneck import bottleneck
 
 Handed = TypeVar("Handed")
 
+_LEAST_SHARE = 0.02  # from which the time that is left can be told
+_LEAST_SECONDS = 1.0
+_MANY_SECONDS = 120  # from which minutes are enough
+
 
 @dataclass
 class StageStats:
@@ -25,6 +29,8 @@ class StageStats:
     busy_seconds: float = 0.0
     shortest: float = inf
     longest: float = 0.0
+    pieces: int = 0  # of the source, or blocks that were kept, which it is given; 0: unknown
+    pieces_done: int = 0
 
     def add(self, rows: int, size: int, seconds: float) -> None:
         self.blocks += 1
@@ -66,6 +72,29 @@ class ExecutionStats:
         yield bundle
         self.consumer_seconds += time.perf_counter() - start
 
+    @property
+    def share_done(self) -> float | None:
+        """How much of the input has been dealt with; None if nobody knows how much there is."""
+        known = [stage for stage in self.stages if stage.pieces]
+        pieces = sum(stage.pieces for stage in known)
+        done = sum(min(stage.pieces_done, stage.pieces) for stage in known)
+        return done / pieces if pieces else None
+
+    def remaining(self, seconds: float) -> str:
+        """Return how much of the input is done and how long the rest will take, in words.
+
+        Args:
+            seconds: How long it has taken so far.
+        """
+        share = self.share_done
+        if share is None:
+            return ""
+        if share < _LEAST_SHARE or seconds < _LEAST_SECONDS:
+            return f"{share:.0%} of the input"
+        left = round(seconds * (1 - share) / share)
+        text = f"{left} s" if left < _MANY_SECONDS else f"{left // 60} min"
+        return f"{share:.0%} of the input, about {text} left"
+
     def finish(self) -> None:
         self.wall_seconds = time.perf_counter() - self.started
 
@@ -89,6 +118,7 @@ class ExecutionStats:
 def live_rows_of(stats: ExecutionStats) -> list[dict[str, object]]:
     """Return a row per operator of an execution, for those who look in from outside."""
     over = stats.wall_seconds
+    seconds = time.perf_counter() - stats.started if over is None else over
     return [
         {
             "dataset": f"{id(stats):x}",
@@ -99,7 +129,10 @@ def live_rows_of(stats: ExecutionStats) -> list[dict[str, object]]:
             "rows": stage.rows,
             "bytes": stage.bytes,
             "busy_seconds": stage.busy_seconds,
-            "seconds": time.perf_counter() - stats.started if over is None else over,
+            "pieces": stage.pieces,
+            "pieces_done": stage.pieces_done,
+            "seconds": seconds,
+            "remaining": stats.remaining(seconds) if over is None else "",
         }
         for stage in list(stats.stages)
     ]
