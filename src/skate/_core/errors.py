@@ -11,9 +11,11 @@ import sys
 import traceback
 import types
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from skate.exceptions import SkateError, TaskError, UnserializableException, library_name
+
+Failure = TypeVar("Failure", bound=BaseException)
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _MOST_LIBRARY_FRAMES = 3  # enough to find the place, where there is no frame of the user's
@@ -92,6 +94,17 @@ def format_remote_traceback(exc: BaseException) -> str:
     report = traceback.TracebackException.from_exception(exc)
     _drop_engine_frames(report, exc)
     return "".join(report.format())
+
+
+def without_own_frames(error: Failure) -> Failure:
+    """Return an error, to be raised where the user has called, without the way that it has come
+    inside of skate. If there is code of others on that way, all of it stays."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_PACKAGE):
+        trace = trace.tb_next
+    if trace is not None or os.environ.get("SKATE_TRACEBACK") == "full":
+        return error
+    return error.with_traceback(None)
 
 
 def user_traceback(exc: BaseException) -> types.TracebackType | None:

@@ -8,6 +8,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
+from skate._core.errors import without_own_frames
 from skate._core.refs import ObjectRef
 from skate.engine.base import Engine
 
@@ -87,7 +88,7 @@ def _settle(
         # Futures refuse StopIteration, which would end the generator behind a coroutine.
         set_exception(getattr(error, "_task_error", None) or RuntimeError(error))
     except Exception as error:
-        set_exception(error)
+        set_exception(without_own_frames(error))
     else:
         set_result(value)
 

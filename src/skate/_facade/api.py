@@ -8,11 +8,13 @@ from typing import Any, TypeVar, overload
 import skate.engine as _engine
 from skate._core import options as option_table
 from skate._core.argument_checks import seconds, shown, text, whole_number, wrong_type
+from skate._core.errors import without_own_frames
 from skate._core.refs import ObjectRef, ObjectRefGenerator
 from skate._facade import page
 from skate._facade.actor import Actor, ActorHandle
 from skate._facade.init import ClientContext, init
 from skate.engine import changing, current_engine, install_engine, installed_engine
+from skate.exceptions import SkateError
 
 __all__ = [
     "ClientContext",
@@ -140,10 +142,13 @@ def get(
     if timeout is not None:
         timeout = None if timeout == -1 else seconds("timeout", timeout)  # -1: as in Ray
     engine = _engine._current or current_engine()
-    if type(object_refs) is ObjectRef:
-        return engine.get((object_refs,), timeout, copy)[0]
-    if type(object_refs) is list and set(map(type, object_refs)) <= _ONE_REF:
-        return engine.get(object_refs, timeout, copy) if object_refs else []
+    try:
+        if type(object_refs) is ObjectRef:
+            return engine.get((object_refs,), timeout, copy)[0]
+        if type(object_refs) is list and set(map(type, object_refs)) <= _ONE_REF:
+            return engine.get(object_refs, timeout, copy) if object_refs else []
+    except SkateError as error:
+        raise without_own_frames(error)  # noqa: B904 - it is the same one
     if isinstance(object_refs, ObjectRefGenerator):
         return object_refs
     raise _not_refs(object_refs)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import cloudpickle
 
+from skate._core.errors import without_own_frames
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import (
     CheckpointConfig,
@@ -29,6 +30,7 @@ from skate.train._controller import TrainController, TrainPlan
 from skate.train._data import DataConfig, checked_datasets
 from skate.train._dataset_config import as_data_config
 from skate.train._early_start import expect_workers
+from skate.train._errors import TrainingFailedError
 from skate.train._group import WorkerGroup
 from skate.train._local import run_here
 from skate.train._recorder import TRAINER_FILE, Recorder, new_name
@@ -154,7 +156,10 @@ class DataParallelTrainer(BaseTrainer):
             recorder.storage.write(TRAINER_FILE, self._pickled())
             if recorder.checkpoint is not None and not self._is_restored:
                 view.goes_on(recorder.checkpoint.path.rpartition("/")[2])
-            result = self._run(recorder, view, datasets)
+            try:
+                result = self._run(recorder, view, datasets)
+            except TrainingFailedError as error:
+                raise without_own_frames(error)  # noqa: B904 - it is the same one
             view.finished(recorder.storage.path)
             return result
 

@@ -1,0 +1,92 @@
+"""Tracebacks in the driver: the user's lines, and one of skate's."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import skate
+from skate.exceptions import GetTimeoutError
+
+PACKAGE = os.path.dirname(os.path.abspath(skate.__file__))
+
+
+@skate.remote(max_retries=0)
+def fails() -> None:
+    raise ValueError("odd")
+
+
+@skate.remote
+class Slow:
+    async def never(self) -> None:
+        await asyncio.Event().wait()
+
+
+def by_get() -> Any:
+    return skate.get(fails.remote())
+
+
+def by_get_of_a_list() -> Any:
+    return skate.get([fails.remote(), skate.put(1)])
+
+
+def by_await() -> Any:
+    async def main() -> Any:
+        return await fails.remote()
+
+    return asyncio.run(main())
+
+
+def too_late() -> Any:
+    slow = Slow.remote()
+    return skate.get(slow.never.remote(), timeout=0)
+
+
+def files_of(call: Callable[[], Any]) -> list[str]:
+    with pytest.raises((ValueError, GetTimeoutError)) as caught:
+        call()
+    return [frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)]
+
+
+local = pytest.mark.engines("local")
+
+
+@local
+@pytest.mark.parametrize("call", [by_get, by_get_of_a_list, by_await, too_late])
+def test_own_frames_are_left_out(call: Callable[[], Any], start: Any) -> None:
+    start(num_cpus=1)
+    files = files_of(call)
+    own = [file for file in files if file.startswith(PACKAGE)]
+    assert files[:2] == [__file__, __file__]
+    assert len(own) == (0 if call is by_await else 1)
+
+
+@local
+def test_all_frames_if_asked_for(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SKATE_TRACEBACK", "full")
+    start(num_cpus=1)
+    assert len([file for file in files_of(by_get) if file.startswith(PACKAGE)]) > 1
+
+
+def test_frames_of_others_stay() -> None:
+    from skate._core.errors import without_own_frames
+
+    try:
+        raise GetTimeoutError("here")
+    except GetTimeoutError as error:
+        found = without_own_frames(error)
+    assert found.__traceback__ is not None  # this very function is on the way
+
+
+@pytest.mark.engines("inline")
+def test_inline_keeps_the_way_into_the_task(start: Any) -> None:
+    start(num_cpus=1)
+    with pytest.raises(ValueError, match="odd") as caught:
+        by_get()
+    names = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
+    assert names[-1] == "fails"  # for debuggers
