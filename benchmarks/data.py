@@ -31,11 +31,12 @@ import pyarrow.parquet as pq
 
 from benchmarks.data_growth import passes_by_gigabytes, seconds_by_files
 from benchmarks.fashion_mnist import fashion_images
-from benchmarks.rows import Goal, Row, at_most, share_of, times_ray
+from benchmarks.rows import Goal, Row, at_least, at_most, share_of, times_ray
 from benchmarks.timing import timed
 
 ROOT = Path(__file__).resolve().parents[1]
 ROWS, FILES, IMAGES = 2_000_000, 16, 10_000
+SMALL_FILES, SMALL_ROWS = 10_000, 120  # of 20 bytes each
 REPEATS = 3
 Work = Callable[[], object]
 
@@ -49,6 +50,10 @@ TABLE = (
     Row("shuffle", "random_shuffle", "rows/s", (times_ray(10),), ("ray",)),
     Row("inference", "batch inference, small CNN, 2 actors", "images/s",
         (times_ray(4), share_of("bare", 0.8)), ("ray", "bare", "loader")),
+    Row("small_files", "10,000 parquet files of 4 KB, map_batches", "files/s",
+        (times_ray(10), share_of("bare", 0.5)), ("ray", "bare")),
+    Row("first_pass", "parquet, map_batches: the first pass / the third", "x",
+        (at_least(0.5, "x"),), ("ray",)),
     Row("memory", "peak of a pass over 10 GB, over the baseline", "MB",
         (at_most(1024, "MB"),), (), less_is_better=True),
 )  # fmt: skip
@@ -68,7 +73,7 @@ def write_tables(folder: Path, rows: int = ROWS, files: int = FILES) -> None:
                 "y": random.normal(size=share).astype(np.float32),
             }
         )
-        pq.write_table(table, folder / f"{number:03}.parquet")
+        pq.write_table(table, folder / f"{number:05}.parquet")
 
 
 def images() -> np.ndarray[Any, Any]:
@@ -210,12 +215,26 @@ def report_growth() -> None:
 def one(system: str, name: str, folder: Path) -> float:
     if name == "memory":
         return passes_by_gigabytes((10.0,))[0][2]
+    if name == "small_files":
+        return files_per_second(system)
+    if name == "first_pass":
+        work = work_of(system, "map_batches", folder)
+        first, _, third = timed(work), timed(work), timed(work)
+        return third / first
     units = IMAGES if name == "inference" else ROWS
     work = work_of(system, name, folder)
     if name == "inference":  # the start of actors and the loading of the model are part of it
         return units / timed(work)
     work()
     return units / min(timed(work) for _ in range(REPEATS))
+
+
+def files_per_second(system: str) -> float:
+    """Of the faster of two passes over many small files."""
+    with tempfile.TemporaryDirectory() as place:
+        write_tables(Path(place), SMALL_FILES * SMALL_ROWS, SMALL_FILES)
+        work = work_of(system, "map_batches", Path(place))
+        return SMALL_FILES / min(timed(work), timed(work))
 
 
 def work_of(system: str, name: str, folder: Path) -> Work:
