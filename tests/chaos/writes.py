@@ -69,7 +69,9 @@ class KilledWrite:
         """Run, kill and run again, until it has ended."""
         ended = False
         while not ended:
-            with Program([sys.executable, "-m", __name__, "--write", *self.arguments]) as program:
+            with Program(
+                [sys.executable, "-m", "tests.chaos.writes", "--write", *self.arguments]
+            ) as program:
                 while self.kills < kills and self._comes_to_kill(program):
                     self.kills += 1
                     self._kill(program)

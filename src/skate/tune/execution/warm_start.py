@@ -31,11 +31,13 @@ class PastTrial:
     """A trial of an earlier search, as far as JSON shows it.
 
     Attributes:
+        trial_id: Its id.
         config: Its configuration.
         status: How it has ended, if it has.
         result: The last that it has reported.
     """
 
+    trial_id: str
     config: Mapping[str, Any]
     status: str = ""
     result: Mapping[str, Any] = field(default_factory=dict)
@@ -81,7 +83,7 @@ def past_trials(storage: Storage) -> list[PastTrial]:
         if kind == "run" and line.get("fresh"):
             trials = {}
         elif kind == "trial":
-            trials[str(name)] = PastTrial(_shown(line.get("config")))
+            trials[str(name)] = PastTrial(str(name), _shown(line.get("config")))
         elif name in trials and kind == "config":
             trials[name].config = _shown(line.get("config"))
         elif name in trials and kind == "progress":
