@@ -22,6 +22,7 @@ from skate.data._arrow.blocks import (
     check_format,
     concat,
 )
+from skate.data._arrow.dictionaries import without_dictionary
 from skate.data._arrow.hashing import hashed
 from skate.data._execution.bundles import Bundle, bundle_of, even_bundles, table_of
 from skate.data._execution.exchange import (
@@ -30,7 +31,6 @@ from skate.data._execution.exchange import (
     collect,
     dealt,
     sort_table,
-    without_dictionary,
 )
 from skate.data._execution.transforms import blame, block_limit, copied, joined, portions
 from skate.data._execution.udf import FunctionError, UserFunction

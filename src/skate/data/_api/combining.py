@@ -238,7 +238,7 @@ class Combining(Core):
             boundaries: Values of the first column at which new blocks begin.
 
         Raises:
-            ValueError: If there is no column to sort by.
+            ValueError: If there is no column to sort by, or one is named twice.
 
         Example:
             >>> skate.data.range(3).sort("id", descending=True).take_all()
@@ -249,6 +249,7 @@ class Combining(Core):
         if not isinstance(key, (str, Sequence)):
             raise ValueError(f"sort takes a column or a list of columns; got {key!r}")
         names = [key] if isinstance(key, str) else list(key)
+        _check_once("sort", names)
         down = [descending] * len(names) if isinstance(descending, bool) else list(descending)
         if not names or len(down) != len(names):
             raise ValueError(f"sort got the columns {names} and {len(down)} directions")
@@ -272,7 +273,7 @@ class Combining(Core):
             The groups, which have `sum`, `mean`, `aggregate`, `map_groups` and more.
 
         Raises:
-            ValueError: If there is no such column.
+            ValueError: If there is no such column, or one is named twice.
 
         Example:
             >>> ds = skate.data.from_items([{"k": "a", "x": 1}, {"k": "b", "x": 2}])
@@ -285,5 +286,11 @@ class Combining(Core):
                 "as a column first, with map() or add_column()"
             )
         keys = () if key is None else (key,) if isinstance(key, str) else tuple(key)
+        _check_once("groupby", keys)
         self._check_known(keys)
         return GroupedData(self, keys, num_partitions)  # type: ignore[arg-type]
+
+
+def _check_once(method: str, names: Sequence[str]) -> None:
+    if twice := sorted({str(name) for name in names if names.count(name) > 1}):
+        raise ValueError(f"{method} takes each column once; {twice} are named more often")

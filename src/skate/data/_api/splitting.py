@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 from skate.data._api.base import check_blocks, check_unused
 from skate.data._api.consuming import Consuming
 from skate.data._arrow.blocks import Block, check_columns
+from skate.data._arrow.dictionaries import without_dictionary
 from skate.data._arrow.hashing import hashed
 from skate.data._execution.bundles import Bundle, Hoard, bundle_of, table_of
-from skate.data._execution.exchange import without_dictionary
 from skate.data._expressions.expression import Expr, col
 from skate.data._expressions.generated import random
 from skate.data._plan import nodes as plan

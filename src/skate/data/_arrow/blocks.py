@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from skate._core.optional_imports import try_import
+from skate.data._arrow.dictionaries import with_one_dictionary
 from skate.data._arrow.plain_types import with_plain_types
 from skate.data._arrow.tensors import (
     column_of_array,
@@ -274,12 +275,13 @@ def common_schema(schemas: Sequence[pa.Schema]) -> pa.Schema:
 def _unified(blocks: Sequence[Block]) -> Block:
     schema = blocks[0].schema
     if all(block.schema.equals(schema) for block in blocks[1:]):
-        return pa.concat_tables(blocks)
+        return with_one_dictionary(pa.concat_tables(blocks))
     # Looked up by name: pivots have thousands of columns, no two blocks of them the same ones.
     columns = [dict(zip(block.column_names, block.columns, strict=True)) for block in blocks]
     absent = [pa.chunked_array([pa.nulls(len(block))]) for block in blocks]
     names = dict.fromkeys(name for block in columns for name in block)
-    table = _table({name: unify(_stacked(columns, absent, name), name) for name in names})
+    unified = {name: unify(_stacked(columns, absent, name), name) for name in names}
+    table = with_one_dictionary(_table(unified))
     return mark_plain(table) if all(is_plain(block.schema) for block in blocks) else table
 
 

@@ -21,6 +21,8 @@ import cloudpickle
 import numpy as np
 import pyarrow as pa
 
+from skate.data._arrow.dictionaries import without_dictionary
+
 OBJECT_NAME = "skate.object"
 _KINDS_OF_ARROW = "biufmM"  # NumPy kinds of which Arrow has an exact counterpart
 
@@ -429,6 +431,9 @@ def unify(columns: Sequence[pa.ChunkedArray], name: str) -> pa.ChunkedArray:
     if any(is_tensor(type_) or is_object(type_) for type_ in types):
         values = [value for column in columns for value in column_to_rows(column)]
         return pa.chunked_array([column_of_values(values)])
+    if any(map(pa.types.is_dictionary, types)):
+        values = unify([without_dictionary(column) for column in columns], name)
+        return values.dictionary_encode() if all(map(pa.types.is_dictionary, types)) else values
     try:
         tables = [pa.table({name: column}) for column in columns]
         return pa.concat_tables(tables, promote_options="permissive")[name]

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skate.data._arrow.blocks import Block, check_columns, compact, concat
+from skate.data._arrow.dictionaries import without_dictionary
 from skate.data._arrow.tensors import type_text
 from skate.data._execution.bundles import Bundle, Hoard, bundle_of, even_bundles, table_of
 from skate.data._plan import nodes as plan
@@ -351,12 +352,6 @@ def _sorted_by(table: Block, names: list[str], keys: Sequence[tuple[str, str]]) 
     # Arrow sorts by several columns only if none is a dictionary.
     columns = [without_dictionary(table[name]) for name in names]
     return table.take(pc.sort_indices(pa.table(columns, names=names), sort_keys=keys))
-
-
-def without_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The values themselves of what pandas calls a categorical column."""
-    is_dictionary = pa.types.is_dictionary(column.type)
-    return column.cast(column.type.value_type) if is_dictionary else column
 
 
 def part_of(
