@@ -31,6 +31,13 @@ class TestConsumption:
         skate.data.from_items([{"a": 1}, {"a": 2}]).show(limit=1)
         assert capsys.readouterr().out == "{'a': 1}\n"
 
+    def test_what_is_materialized_shows_its_columns(self):
+        done = skate.data.range(3).map(lambda row: {"double": 2 * row["id"]}).materialize()
+        assert repr(done) == "MaterializedDataset(num_rows=3, schema={double: int64})"
+        skate.shutdown()
+        assert repr(done).startswith("MaterializedDataset(num_rows=3, schema=")
+        assert not skate.is_initialized()
+
     def test_materialize_runs_once(self, tally):
         def count(row):
             tally.add()

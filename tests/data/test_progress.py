@@ -132,6 +132,15 @@ class TestProgress:
         progress.close()
         assert buffer.getvalue() == ""
 
+    def test_the_last_one_that_is_shown_has_all_rows(self):
+        buffer = io.StringIO()
+        stats = some_stats()
+        progress = Progress(stats, Console(file=buffer, force_terminal=True, width=150))
+        progress.update()
+        stats.rows = 2345
+        progress.close()
+        assert "2,345 rows" in buffer.getvalue()
+
     def test_a_second_one_waits_for_the_first(self):
         console = Console(file=io.StringIO(), force_terminal=True)
         first, second = Progress(some_stats(), console), Progress(some_stats(), console)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -36,6 +37,7 @@ from skate.data._plan.static_schema import ROW_FOR_ROW, static_count, static_sch
 from skate.data._relational.runs import totals_of
 from skate.data.aggregate import AggregateFn, Count
 from skate.data.sources.parquet import brought_to
+from skate.exceptions import ObjectLostError
 
 _ROWS_SHOWN = 5  # of a dataset in memory, in a notebook
 
@@ -362,7 +364,7 @@ class Consuming(Core):
         return "\n".join(lines)
 
     def _source_text(self, node: plan.Node) -> str:
-        schema, rows = static_schema(node), static_count(node)
+        schema, rows = static_schema(node) or _stored_schema(node), static_count(node)
         name = f"name={self._name}, " if self._name else ""
         text = Schema(schema).short() if schema is not None else "Unknown schema"
         kind = type(self).__name__ if node is self._plan else "Dataset"
@@ -400,3 +402,14 @@ def _selects_nothing(node: plan.Node) -> bool:
     if isinstance(node, plan.Map):
         return isinstance(node.step, SelectColumns) and not node.step.columns
     return isinstance(node, plan.Read)
+
+
+def _stored_schema(node: plan.Node) -> pa.Schema | None:
+    """That of the first rows of what is materialized, unless they went with their session."""
+    bundles = node.bundles if isinstance(node, plan.Input) else ()
+    first = next((bundle for bundle in bundles if bundle.rows), None)
+    if first is None or not skate.is_initialized():
+        return None
+    with suppress(ObjectLostError):
+        return first.get().schema
+    return None

@@ -101,7 +101,8 @@ class Progress:
     def close(self) -> None:
         if self._live is not None:
             Progress._shown = None
-            self._live.stop()
+            self._live.update(self._line(time.perf_counter() - self.stats.started), refresh=True)
+            self._live.stop()  # a terminal forgets it, a notebook shows it for good
             self._live = None
 
 
