@@ -20,6 +20,7 @@ from skate.tune.schedulers import (
     PopulationBasedTraining,
     ResourceChangingScheduler,
 )
+from skate.tune.trainable import wrap_function
 from tests.support import Tally, run_program
 
 
@@ -212,6 +213,35 @@ class TestFunctions:
         resources = tune.with_resources(with_data, {"cpu": 2})
         trial = run(resources, name="resources").trials[0]
         assert trial.placement_group_factory.required_resources == {"CPU": 2.0}
+
+    def test_resources_are_of_what_is_returned_and_not_of_the_function(self):
+        def plain(config):
+            """Do nothing."""
+
+        plain.mark = "kept"
+        asking = tune.with_resources(plain, {"cpu": 7})
+        more = tune.with_resources(asking, {"cpu": 3})
+        assert (asking.__name__, asking.__doc__, asking.mark) == ("plain", "Do nothing.", "kept")
+        wanted = [
+            wrap_function(function).default_resource_request({})
+            for function in (plain, asking, more)
+        ]
+        assert [group and group.required_resources for group in wanted] == [
+            None, {"CPU": 7.0}, {"CPU": 3.0},
+        ]  # fmt: skip
+
+    @pytest.mark.parametrize("bound", [False, True])
+    def test_resources_of_functions_with_other_arguments(self, run, bound):
+        def nothing():
+            tune.report(n=1)
+
+        def with_reporter(config, reporter):
+            reporter(n=config["x"])
+
+        for function in (nothing, with_reporter):
+            given = partial(function) if bound else function
+            asking = tune.with_resources(given, {"cpu": 1})
+            assert last(run(asking, config={"x": 1}, name=function.__name__))[0]["n"] == 1
 
     def test_names(self, run):
         analysis = run(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import types
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from skate._run.types import Config
@@ -152,22 +152,22 @@ def with_resources(trainable: Any, resources: object) -> Any:
 
         WithResources.__name__ = trainable.__name__
         return WithResources
-    if isinstance(trainable, (types.MethodType, functools.partial)):
-        trainable = _plain_function(trainable)
-    try:
-        trainable._resources = wanted
-    except AttributeError:
-        raise RuntimeError(
-            f"{trainable!r} cannot carry resources: wrap it into a function of your own"
-        ) from None
-    return trainable
+    asking: Any = _calling(trainable)
+    asking._resources = wanted
+    return asking
 
 
-def _plain_function(trainable: Any) -> object:
-    def function(config: Config, **more: Any) -> Any:
-        return trainable(config, **more)
+def _calling(trainable: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that does what another one does: what it is marked with is not the other's."""
 
+    def function(*args: Any, **kwargs: Any) -> Any:
+        return trainable(*args, **kwargs)
+
+    if isinstance(trainable, types.FunctionType):
+        vars(function).update(vars(trainable))
     inner = getattr(trainable, "func", trainable)
     function.__name__ = getattr(inner, "__name__", "trainable")
-    function.__signature__ = inspect.signature(trainable)  # type: ignore[attr-defined]
+    function.__doc__ = inner.__doc__
+    with suppress(TypeError, ValueError):  # builtins and other callables without a signature
+        function.__signature__ = inspect.signature(trainable)  # type: ignore[attr-defined]
     return function
