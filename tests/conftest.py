@@ -76,9 +76,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         oracle.ship_by_value({sys.modules[item.module.__name__] for item in items})
 
 
+def _engine_of(item: pytest.Item) -> Any:
+    """Return the name of the engine that the test runs on; not a string if there is none."""
+    return item.callspec.params.get("engine_name") if hasattr(item, "callspec") else None
+
+
 def _senseless(item: pytest.Item) -> bool:
-    parameters = item.callspec.params if hasattr(item, "callspec") else {}
-    engine = parameters.get("engine_name")
+    engine = _engine_of(item)
     if "engine_name" in item.fixturenames and not isinstance(engine, str):
         return True  # no engine is left for it
     if oracle.ACTIVE:
@@ -91,21 +95,15 @@ def leaves_nothing(request: pytest.FixtureRequest) -> Iterator[None]:
     before, programs = Picture.take(), len(Program.started)
     yield
     Program.end_all(since=programs)
-    if (
-        oracle.ACTIVE
-        or sharing.is_active()
-        or _on_ray(request)
-        or request.node.get_closest_marker("leaves")
-    ):
+    if oracle.ACTIVE or _on_ray(request) or request.node.get_closest_marker("leaves"):
         return
     if found := leftovers_since(before):
         pytest.fail("left behind:\n  " + "\n  ".join(found), pytrace=False)
 
 
 def _on_ray(request: pytest.FixtureRequest) -> bool:
-    """Whether Ray's own processes come and go beside the test."""
-    parameters = request.node.callspec.params if hasattr(request.node, "callspec") else {}
-    on_ray = parameters.get("engine_name") == "ray" or "cluster" in request.fixturenames
+    """Return whether Ray's own processes come and go beside the test."""
+    on_ray = _engine_of(request.node) == "ray" or "cluster" in request.fixturenames
     return on_ray or sharing.is_active()
 
 

@@ -110,7 +110,7 @@ def run_program(
 
 
 def offline_trackers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """For a fixture: MLflow and Weights & Biases as they are, without a network."""
+    """Have MLflow and Weights & Biases as they are, without a network, for a fixture."""
     import wandb
 
     monkeypatch.setenv("WANDB_MODE", "offline")

@@ -1,4 +1,9 @@
-"""The command `skate`: `run [--as-ray] program.py …`, `serve …`, `data …`, `tune …`, `doctor`."""
+"""The command `skate`: runs programs, serves, and looks into files, experiments and sessions.
+
+_commands   what there is, as click sees it; a file per group of commands
+_program    `run`: a program as the interpreter would run it
+_tables     what commands print, and how mistakes of the user are told
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,7 @@ import sys
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """What the command `skate` and `python -m skate` do. Ends the process."""
+    """Do what the command `skate` and `python -m skate` are for, and end the process."""
     from skate.cli._commands import parse
     from skate.cli._program import Program, run
 

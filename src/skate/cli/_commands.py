@@ -27,7 +27,7 @@ What follows the program's name is its own. Examples:
 
 
 def parse(arguments: list[str] | None) -> Program | int | None:
-    """The program to run, or the exit code where there is none."""
+    """Return the program to run, or the exit code where there is none."""
     click = try_import("click", "cli")
     try:
         outcome: Program | int | None = _command(click).main(

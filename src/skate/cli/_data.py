@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from skate.cli._tables import json_option, show_facts, show_rows, told
+from skate.cli._tables import commands_of, json_option, show_facts, show_rows
 
 if TYPE_CHECKING:
     from skate.data import Dataset
@@ -21,27 +21,23 @@ _FORMATS = sorted({*_READERS.values(), "binary_files", "delta"})
 _PACKED = (".gz", ".bz2", ".zst", ".xz", ".lz4")
 
 
-def data_group(click: Any) -> object:
+def data_group(click: Any) -> Any:
     """Return the group of commands."""
-    group = click.Group("data", help="Look at files as a dataset sees them.")
     path = click.Argument(["path"])
     form = click.Option(
         ["--format", "form"],
         type=click.Choice(_FORMATS),
         help="What the files are, if their names do not tell.",
     )
-    rows = click.Option(["-n", "rows"], type=click.IntRange(min=1), default=10, help="How many.")
-    commands = (
-        ("schema", "Show the columns of the files at PATH and their types.", _schema, ()),
-        ("head", "Show the first rows.", _head, (rows,)),
-        ("count", "Show how many rows there are.", _count, ()),
+    count = click.Option(["-n", "rows"], type=click.IntRange(min=1), default=10, help="How many.")
+    all_have = (path, form, json_option(click))
+    rows = (
+        ("schema", "Show the columns of the files at PATH and their types.", _schema, all_have),
+        ("head", "Show the first rows.", _head, (*all_have, count)),
+        ("count", "Show how many rows there are.", _count, all_have),
     )
-    for name, text, callback, more in commands:
-        params = [path, form, *more, json_option(click)]
-        group.add_command(
-            click.Command(name, help=text, callback=told(click, callback), params=params)
-        )
-    return group
+    text = "Look at files as a dataset sees them."
+    return click.Group("data", help=text, commands=commands_of(click, rows))
 
 
 def _schema(path: str, form: str | None, as_json: bool) -> None:
@@ -61,7 +57,7 @@ def _count(path: str, form: str | None, as_json: bool) -> None:
 
 
 def _dataset(path: str, form: str | None) -> Dataset:
-    """The files as a dataset, in this process: a look at a file needs no workers."""
+    """Return the files as a dataset, in this process: a look at a file needs no workers."""
     import skate
     import skate.data
 
@@ -91,7 +87,7 @@ def _format_of(path: str) -> str:
 
 
 def _names(path: str) -> list[str]:
-    """The names of the file, or of the files below the folder, in order."""
+    """Return the names of the file, or of the files below the folder, in order."""
     if not os.path.isdir(path):
         return [path]
     found: list[str] = []

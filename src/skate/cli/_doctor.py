@@ -316,7 +316,7 @@ def installed_version(name: str) -> str | None:
 
 
 def _import_error(name: str, place: Place) -> str | None:
-    """The last line of what an import in a process of its own says, if it fails."""
+    """Return the last line of what an import in a process of its own says, if it fails."""
     try:
         done = subprocess.run(
             [sys.executable, "-c", f"import {name}"],

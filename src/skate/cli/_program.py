@@ -21,7 +21,7 @@ class Program(NamedTuple):
 
 
 def run(program: Program) -> int:
-    """The exit code of the program. An exception is shown as the interpreter shows it."""
+    """Return the exit code of the program. An exception is shown as the interpreter shows it."""
     os.environ["SKATE_RUN"] = "1"  # a training loop in it may report without a trainer
     try:
         if program.is_module:
@@ -64,7 +64,7 @@ def _run_module(program: Program) -> None:
 
 
 def _module_spec(name: str) -> ModuleSpec:
-    """Where the module is; of a package, its `__main__`."""
+    """Find where the module is; of a package, its `__main__`."""
     try:
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.submodule_search_locations is not None:
@@ -77,7 +77,7 @@ def _module_spec(name: str) -> ModuleSpec:
 
 
 def _new_main(file: str | None, spec: ModuleSpec | None) -> types.ModuleType:
-    """An empty `__main__`, which stays when the program is over: threads may still use it."""
+    """Make an empty `__main__`, which stays when the program is over: threads may still use it."""
     main = types.ModuleType("__main__")
     main.__spec__ = spec
     main.__dict__.update(__file__=file, __builtins__=__builtins__, __annotations__={})
@@ -89,7 +89,7 @@ def _new_main(file: str | None, spec: ModuleSpec | None) -> types.ModuleType:
 
 
 def _without_us(traceback: types.TracebackType | None) -> types.TracebackType | None:
-    """The traceback from the program's own first line on."""
+    """Return the traceback from the program's own first line on."""
     while traceback is not None and traceback.tb_frame.f_code.co_filename == __file__:
         traceback = traceback.tb_next
     return traceback

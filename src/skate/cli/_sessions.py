@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from skate.cli._tables import json_option, show_rows, told
+from skate.cli._tables import commands_of, json_option, show_rows
 
 if TYPE_CHECKING:
     from skate.engine.sessions import Session
@@ -40,7 +40,7 @@ def session_commands(click: Any) -> list[Any]:
     session = click.Option(
         ["--session"], type=int, help="The process of its driver; all sessions unless given."
     )
-    as_json = json_option(click)
+    usual = (session, json_option(click))
     limit = click.Option(["--limit"], type=click.IntRange(min=1), default=100, help="How many.")
     rule = click.Option(
         ["--filter", "filters"], multiple=True, metavar="KEY=VALUE", help="Which rows; repeatable."
@@ -49,25 +49,16 @@ def session_commands(click: Any) -> list[Any]:
     pid = click.Option(["--pid"], type=int, help="What this process printed, only.")
     lines = click.Option(["-n", "lines"], type=click.IntRange(min=1), default=1000, help="Lines.")
     follow = click.Option(["-f", "--follow"], is_flag=True, help="Go on, until Ctrl-C.")
-    commands: tuple[tuple[str, str, Any, list[Any]], ...] = (
-        ("status", "Show sessions, their workers, actors, resources and memory.", _status, []),
-        ("list", "List what there is of a KIND.", _list, [kind, rule, limit]),
-        ("memory", "Show who holds which bytes.", _memory, [limit]),
-        ("logs", "Show what workers have printed lately.", _logs, [pid, lines, follow]),
+    file = click.Argument(["file"])
+    to_file = "Write what ran when to FILE, for Perfetto (ui.perfetto.dev) or chrome://tracing."
+    rows = (
+        ("status", "Show sessions, their workers, actors, resources and memory.", _status, usual),
+        ("list", "List what there is of a KIND.", _list, (kind, rule, limit, *usual)),
+        ("memory", "Show who holds which bytes.", _memory, (limit, *usual)),
+        ("logs", "Show what workers have printed lately.", _logs, (pid, lines, follow, *usual)),
+        ("timeline", to_file, _timeline, (file, session)),
     )
-    found = [
-        click.Command(
-            name, help=text, callback=told(click, callback), params=[*more, session, as_json]
-        )
-        for name, text, callback, more in commands
-    ]
-    timeline = click.Command(
-        "timeline",
-        help="Write what ran when to FILE, for Perfetto (ui.perfetto.dev) or chrome://tracing.",
-        callback=told(click, _timeline),
-        params=[click.Argument(["file"]), session],
-    )
-    return [*found, timeline]
+    return commands_of(click, rows)
 
 
 def chosen(session: int | None) -> list[Session]:
@@ -218,7 +209,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _is(found: object, wanted: str) -> bool:
-    """As it is written: 12 is "12", True is "true"."""
+    """Compare as it is written: 12 is "12", True is "true"."""
     return str(found).lower() == wanted.lower()
 
 

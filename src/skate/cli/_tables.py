@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-Row = Mapping[str, object]
+from skate._core.standard_streams import is_terminal
 
-JSON_OPTION = ("--json", "as_json")
+Row = Mapping[str, object]
 
 
 def json_option(click: Any) -> object:
     """Return the option `--json`, which all commands that show something have."""
-    return click.Option(list(JSON_OPTION), is_flag=True, help="Print JSON.")
+    return click.Option(["--json", "as_json"], is_flag=True, help="Print JSON.")
 
 
 def show_rows(rows: Sequence[Row], as_json: bool, nothing: str = "nothing") -> None:
@@ -48,7 +48,7 @@ def _show_table(rows: Sequence[Row]) -> None:
     names = list(rows[0])
     lines = [names, *([_shown(row.get(name)) for name in names] for row in rows)]
     widths = [max(len(line[place]) for line in lines) for place in range(len(names))]
-    room = shutil.get_terminal_size((10_000, 0)).columns if sys.stdout.isatty() else None
+    room = shutil.get_terminal_size((10_000, 0)).columns if is_terminal(sys.stdout) else None
     for line in lines:
         text = "  ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True))
         print(text.rstrip()[:room])
@@ -60,6 +60,14 @@ def _shown(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     return " ".join(str(value).split())
+
+
+def commands_of(click: Any, rows: Iterable[tuple[str, str, Any, Sequence[Any]]]) -> list[Any]:
+    """Make commands of their names, their help, what they call, and their parameters."""
+    return [
+        click.Command(name, help=text, callback=told(click, callback), params=list(params))
+        for name, text, callback, params in rows
+    ]
 
 
 def told(click: Any, command: Callable[..., None]) -> Callable[..., None]:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from skate.cli._tables import json_option, show_rows, told
+from skate.cli._tables import commands_of, json_option, show_rows
 
 if TYPE_CHECKING:
     from skate.tune import ExperimentAnalysis
@@ -18,25 +18,25 @@ _STATE = "experiment_state"  # how the name of an experiment's state begins
 
 def tune_group(click: Any) -> Any:
     """Return the group of commands."""
-    group = click.Group("tune", help="Look at experiments, while they run or later.")
     path = click.Argument(["path"], default="~/ray_results")
     given = click.Argument(["path"])
     metric = click.Option(["--metric"], help="Sort the trials by this one.")
     mode = click.Option(["--mode"], type=click.Choice(["min", "max"]), default="min")
     shown = click.Argument(["metric"])
     output = click.Option(["-o", "--output", "output"], default="trials.png", help="The picture.")
-    commands: tuple[tuple[str, str, Any, list[Any]], ...] = (
-        ("ls", "List the experiments below PATH (~/ray_results).", _list, [path]),
-        ("show", "Show the trials of the experiment at PATH.", _show, [given, metric, mode]),
-        ("plot", "Draw METRIC of each trial of PATH.", _plot, [given, shown, output]),
+    as_json = json_option(click)
+    rows = (
+        ("ls", "List the experiments below PATH (~/ray_results).", _list, (path, as_json)),
+        (
+            "show",
+            "Show the trials of the experiment at PATH.",
+            _show,
+            (given, metric, mode, as_json),
+        ),
+        ("plot", "Draw METRIC of each trial of PATH.", _plot, (given, shown, output)),
     )
-    for name, text, callback, params in commands:
-        if name != "plot":
-            params = [*params, json_option(click)]
-        group.add_command(
-            click.Command(name, help=text, callback=told(click, callback), params=params)
-        )
-    return group
+    text = "Look at experiments, while they run or later."
+    return click.Group("tune", help=text, commands=commands_of(click, rows))
 
 
 def _list(path: str, as_json: bool) -> None:
@@ -108,7 +108,7 @@ _OUR_OWN = {
 
 
 def _place(value: Any, mode: str) -> tuple[bool, float]:
-    """Where a trial stands: the best first, those without the metric last."""
+    """Return where a trial stands: the best first, those without the metric last."""
     if value is None or value != value:
         return True, 0.0
     return False, value if mode == "min" else -value
