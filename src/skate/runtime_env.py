@@ -90,7 +90,7 @@ class RuntimeEnv(dict[str, Any]):
         self[name] = value
 
     def get(self, name: str, default: Any = None, data_class: Any = None) -> Any:
-        """The field, as an instance of `data_class` if one is given."""
+        """Return the field, as an instance of `data_class` if one is given."""
         value = super().get(name, default)
         if data_class is None or name not in self or isinstance(value, data_class):
             return value
@@ -142,11 +142,11 @@ class RuntimeEnv(dict[str, Any]):
         return "container" in self
 
     def pip_config(self) -> Any:
-        """What `pip` asks for: packages, or a dictionary of settings; {} for a name."""
+        """Return what `pip` asks for: packages, or a dictionary of settings; {} for a name."""
         return self._settings_of("pip")
 
     def uv_config(self) -> Any:
-        """What `uv` asks for: packages, or a dictionary of settings; {} for the name of a file."""
+        """Return what `uv` asks for: packages, or a dictionary of settings; {} for a file."""
         return self._settings_of("uv")
 
     def _settings_of(self, name: str) -> Any:
@@ -154,50 +154,50 @@ class RuntimeEnv(dict[str, Any]):
         return {} if value is None or isinstance(value, str) else value
 
     def virtualenv_name(self) -> str | None:
-        """The name that `pip` is, if it is one."""
+        """Return the name that `pip` is, if it is one."""
         value = super().get("pip")
         return value if isinstance(value, str) else None
 
     def conda_env_name(self) -> str | None:
-        """The environment that `conda` names, if it names one."""
+        """Return the environment that `conda` names, if it names one."""
         value = super().get("conda")
         return value if isinstance(value, str) else None
 
     def conda_config(self) -> str | None:
-        """The environment that `conda` describes, as JSON, if it describes one."""
+        """Return the environment that `conda` describes, as JSON, if it describes one."""
         value = super().get("conda")
         return json.dumps(value, sort_keys=True) if isinstance(value, dict) else None
 
     def py_executable(self) -> str | None:
-        """The command that workers are to be started with."""
+        """Return the command that workers are to be started with."""
         return super().get("py_executable")
 
     def java_jars(self) -> list[str]:
-        """The archives of Java that are asked for."""
+        """Return the archives of Java that are asked for."""
         return list(super().get("java_jars") or [])
 
     def nsight(self) -> Any:
-        """The settings of NVIDIA's profiler."""
+        """Return the settings of NVIDIA's profiler."""
         return super().get("nsight")
 
     def rocprof_sys(self) -> Any:
-        """The settings of AMD's profiler."""
+        """Return the settings of AMD's profiler."""
         return super().get("rocprof_sys")
 
     def image_uri(self) -> str | None:
-        """The image of a container that workers are to run in."""
+        """Return the image of a container that workers are to run in."""
         return super().get("image_uri")
 
     def py_container_image(self) -> str | None:
-        """The image of the field `container`, which is older than `image_uri`."""
+        """Return the image of the field `container`, which is older than `image_uri`."""
         return self._of_container("image", "")
 
     def py_container_worker_path(self) -> str | None:
-        """Where the worker lies in the container."""
+        """Return where the worker lies in the container."""
         return self._of_container("worker_path", "")
 
     def py_container_run_options(self) -> list[str] | None:
-        """The options that the container is run with."""
+        """Return the options that the container is run with."""
         none: list[str] = []
         return self._of_container("run_options", none)
 
@@ -206,13 +206,13 @@ class RuntimeEnv(dict[str, Any]):
         return given
 
     def get_extension(self, key: str) -> Any:
-        """The value of a field of a plug-in. There are none here: a ValueError."""
+        """Raise ValueError: there are no plug-ins here whose field it could be."""
         if key not in self.extensions_fields:
             raise ValueError(f"runtime_env has no extension {key!r}; there are none on skate")
         return super().get(key)
 
     def plugins(self) -> list[tuple[str, Any]]:
-        """The fields that only a plug-in can know; none, unless they were not checked."""
+        """Return the fields that only a plug-in can know; none, unless they were not checked."""
         return [(name, value) for name, value in self.items() if name not in self.known_fields]
 
 
@@ -309,7 +309,7 @@ class _InTurn:
 
 
 def with_setup_hook(runtime_env: Mapping[str, object] | None, hook: object) -> dict[str, Any]:
-    """The environment with one more hook, called before the one it has."""
+    """Return the environment with one more hook, called before the one it has."""
     env = dict(runtime_env or {})
     return {**env, _HOOK: _InTurn(hook, env[_HOOK]) if env.get(_HOOK) else hook}
 

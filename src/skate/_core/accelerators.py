@@ -57,7 +57,7 @@ def accelerator(resource: str) -> Accelerator:
 
 @cache
 def _gpu() -> Accelerator:
-    """Whose GPUs this machine has; NVIDIA's, if it has none that could be told."""
+    """Return whose GPUs this machine has; NVIDIA's, if it has none that could be told."""
     if os.path.exists("/proc/driver/nvidia"):
         return _NVIDIA
     if os.path.exists("/dev/kfd"):
@@ -116,7 +116,7 @@ def hidden_variables(resources: Iterable[str], environ: Mapping[str, str]) -> di
 
 
 def _tpu_bounds(chips: int) -> dict[str, str | None]:
-    """A part of a host is told its shape; a whole host knows, and shows all of it."""
+    """Tell a part of a host its shape; a whole host knows, and shows all of it."""
     if chips in _TPU_BOUNDS:
         return {"TPU_CHIPS_PER_HOST_BOUNDS": _TPU_BOUNDS[chips], "TPU_HOST_BOUNDS": "1,1,1"}
     return {"TPU_VISIBLE_CHIPS": None} if chips == _tpu_chips() else {}

@@ -23,7 +23,7 @@ _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: set for classes made by a class stat
 
 
 def unknown_concurrency_group(group: str, groups: Iterable[str]) -> ValueError:
-    """A call names a group that its actor does not have; "" is the default one."""
+    """Return the error for a group that an actor does not have; "" is the default one."""
     names = ", ".join(repr(name) for name in groups if name)
     allowed = f"takes one of {names}" if names else "needs an actor with concurrency_groups"
     return ValueError(f"concurrency_group {allowed}; got {group!r}")
@@ -39,7 +39,7 @@ def task_error(
     actor_repr: str = "",
     actor_id: str | None = None,
 ) -> TaskError:
-    """The error to send for an exception that user code raised. It can always be pickled."""
+    """Return the error to send for what user code raised. It can always be pickled."""
     text = format_remote_traceback(exc)
     cause: BaseException = exc
     while isinstance(cause, TaskError):  # a task that let another task's error through
@@ -76,7 +76,7 @@ def add_note(error: BaseException, note: str) -> None:
 
 
 def argument_error(error: SkateError, function_name: str) -> SkateError:
-    """What a task fails with when an argument of it is an error.
+    """Return what a task fails with when an argument of it is an error.
 
     What user code raised goes on with its own traceback, and says whose argument it was. Of a
     chain of such tasks only the first and the last are named, so that the text does not grow.
@@ -89,8 +89,8 @@ def argument_error(error: SkateError, function_name: str) -> SkateError:
 
 
 def format_remote_traceback(exc: BaseException) -> str:
-    """The user's frames, chained exceptions included; where there are none, those of skate's
-    libraries without the engine."""
+    """Return the user's frames, chained exceptions included; where there are none, those of
+    skate's libraries without the engine."""
     report = traceback.TracebackException.from_exception(exc)
     _drop_engine_frames(report, exc)
     return "".join(report.format())
@@ -108,7 +108,7 @@ def without_own_frames(error: Failure) -> Failure:
 
 
 def user_traceback(exc: BaseException) -> types.TracebackType | None:
-    """The part of the exception's traceback that begins in user code."""
+    """Return the part of the exception's traceback that begins in user code."""
     tb = exc.__traceback__
     while tb is not None and _is_engine_frame(tb.tb_frame.f_code.co_filename):
         tb = tb.tb_next
@@ -140,7 +140,7 @@ def _up_to_the_call(frames: list[traceback.FrameSummary]) -> list[traceback.Fram
 
 
 def _is_engine_frame(filename: str) -> bool:
-    """Whether it is the engine or the façade, and none of the libraries on top."""
+    """Return whether it is the engine or the façade, and none of the libraries on top."""
     if not filename.startswith(_PACKAGE):
         return False
     inside = filename[len(_PACKAGE) :]
@@ -172,12 +172,12 @@ class _State:
 
 
 def portable(cause: Any) -> Any:
-    """The cause in a form whose pickle can be read back."""
+    """Return the cause in a form whose pickle can be read back."""
     return cause if _survives(cause) is None else _State(cause)
 
 
 def unpack(cause: Any) -> BaseException:
-    """The exception that `portable` was given."""
+    """Return the exception that `portable` was given."""
     if isinstance(cause, _State):
         return cause.build()
     exc: BaseException = cause
@@ -191,7 +191,7 @@ def _why_it_cannot_travel(cause: BaseException) -> str | None:
 
 
 def _survives(value: Any) -> str | None:
-    """None if the value comes back from a pickle as the same type, otherwise why not."""
+    """Return None if the value comes back from a pickle as the same type, otherwise why not."""
     from skate._core.serialization import dumps, loads
 
     try:
@@ -206,7 +206,7 @@ def _survives(value: Any) -> str | None:
 
 
 def _lost_members(exc: BaseException, back: BaseException) -> str | None:
-    """Why a copy is incomplete: tblib, which Dask brings, pickles all exceptions its own way."""
+    """Return why a copy is incomplete: tblib, which Dask brings, pickles exceptions its way."""
     try:
         same = bool(dict(_members(back)) == dict(_members(exc)))
     except Exception:  # values may compare in any way they like
@@ -228,7 +228,7 @@ def as_cause(error: TaskError) -> TaskError:
 
 
 def _never_raised_again() -> tuple[type[BaseException], ...]:
-    """In another process these would end or cancel whoever asks for the value."""
+    """Return what would end or cancel whoever asks for the value, in another process."""
     asyncio = sys.modules.get("asyncio")
     cancelled = (asyncio.CancelledError,) if asyncio else ()
     return (SystemExit, KeyboardInterrupt, GeneratorExit, *cancelled)
@@ -252,7 +252,7 @@ def make_dual(error: TaskError) -> TaskError:
 
 @functools.lru_cache(maxsize=256)
 def _dual_class(cause_class: type[BaseException], library: str) -> type[TaskError]:
-    """The class that is both, under the name by which the program knows its first half."""
+    """Return the class that is both, under the name by which the program knows its first half."""
     name = f"{'RayTaskError' if library == 'ray' else 'TaskError'}({cause_class.__name__})"
     module = f"{library}.exceptions"
     body = {"__module__": module, "__qualname__": name, "__hash__": object.__hash__}
@@ -273,7 +273,7 @@ class _DualError(TaskError):
 
 
 def _bare(cls: type, args: tuple[object, ...], like: Any = None) -> BaseException:
-    """An instance made by the built-in ancestor, without running any user-written constructor."""
+    """Make an instance by the built-in ancestor, without running any user-written constructor."""
     builtin: Any = cls
     while builtin.__flags__ & _HEAP_TYPE:
         builtin = builtin.__base__  # the one that determines the layout, not the next in line
@@ -304,7 +304,7 @@ def _fill(
 
 
 def _members(exc: BaseException) -> list[tuple[str, Any]]:
-    """What lives outside `__dict__`: slots, and fields such as OSError.errno."""
+    """Return what lives outside `__dict__`: slots, and fields such as OSError.errno."""
     found: list[tuple[str, Any]] = []
     kinds = (types.MemberDescriptorType, types.GetSetDescriptorType)
     for cls in type(exc).__mro__:

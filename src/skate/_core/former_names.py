@@ -136,7 +136,7 @@ FORMER: dict[str, str] = {
 
 
 def hint(name: str) -> str | None:
-    """What to write today for a name (without `skate.`) or for what it is a part of."""
+    """Return what to write today for a name (without `skate.`) or for what it is a part of."""
     while name:
         if name in FORMER:
             return FORMER[name]

@@ -14,7 +14,7 @@ from skate.engine.base import Engine
 
 
 def concurrent_future(ref: ObjectRef[Any]) -> concurrent.futures.Future[Any]:
-    """A `concurrent.futures.Future` of the value."""
+    """Return a `concurrent.futures.Future` of the value."""
     future: concurrent.futures.Future[Any] = concurrent.futures.Future()
     engine = ref._home.engine
 
@@ -27,7 +27,7 @@ def concurrent_future(ref: ObjectRef[Any]) -> concurrent.futures.Future[Any]:
 
 
 def asyncio_future(ref: ObjectRef[Any]) -> asyncio.Future[Any]:
-    """A future of the value on the event loop: the running one, or that of the thread."""
+    """Return a future of the value on the event loop: the running one, or that of the thread."""
     loop = _event_loop()
     future: asyncio.Future[Any] = loop.create_future()
     engine = ref._home.engine
@@ -102,6 +102,6 @@ def when_done(ref: ObjectRef[Any], callback: Callable[[], None]) -> None:
 
 
 def value_now(ref: ObjectRef[Any]) -> Any:
-    """The value of a reference that is ready, or its error raised; also after its session ended,
-    where `skate.get` would begin another."""
+    """Return the value of a reference that is ready, or its error raised; also after its session
+    ended, where `skate.get` would begin another."""
     return ref._home.engine.get([ref], 0)[0]

@@ -319,5 +319,5 @@ def _digest(size: int, *parts: BaseID | int) -> bytes:
 
 
 def actor_id_of(ref: ObjectRef[Any]) -> ActorID:
-    """The actor that a reference made by `create_actor` stands for."""
+    """Return the actor that a reference made by `create_actor` stands for."""
     return ActorID(ref.binary()[-ActorID.SIZE :])

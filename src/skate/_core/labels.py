@@ -90,7 +90,7 @@ def with_labels(
 
 
 def _meets(expression: Any, labels: Mapping[str, object]) -> bool:
-    """Whether the labels meet one condition of a `NodeLabelSchedulingStrategy`."""
+    """Return whether the labels meet one condition of a `NodeLabelSchedulingStrategy`."""
     value, kind = labels.get(expression.key), type(expression.operator).__name__
     values = getattr(expression.operator, "values", ())
     return {

@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 
 def memory() -> int:
-    """Bytes of memory, or of the container's share of it."""
+    """Return how many bytes of memory there are, or the container's share of them."""
     return memory_gauge().total
 
 
 @cache
 def memory_gauge() -> MemoryGauge:
-    """The gauge of this process, made once: where to look takes longer than to look."""
+    """Return the gauge of this process, made once: where to look takes longer than to look."""
     return MemoryGauge()
 
 
@@ -78,7 +78,7 @@ class _ControlGroup(NamedTuple):
 
 
 def _limited_groups(proc: str, root: str, machine: int) -> Iterator[_ControlGroup]:
-    """The control groups of this process and those around them, with a limit below `machine`."""
+    """Yield the control groups around this process that have a limit below `machine`."""
     try:
         with open(f"{proc}/self/cgroup") as file:
             lines = [line.strip().split(":", 2) for line in file]
@@ -102,7 +102,7 @@ def _limited_groups(proc: str, root: str, machine: int) -> Iterator[_ControlGrou
 
 
 def _upwards(mount: str, path: str) -> Iterator[str]:
-    """A folder below the mount and those that contain it. A container may show only the last."""
+    """Yield a folder below the mount and those above. A container may show only the last."""
     parts = [part for part in path.split("/") if part and part != ".."]
     for count in range(len(parts), -1, -1):
         yield "/".join([mount, *parts[:count]])
@@ -117,7 +117,7 @@ def _number(path: str) -> int | None:
 
 
 def _values(path: str, *names: bytes) -> list[int]:
-    """The numbers behind these beginnings of lines, in order; shorter if one is missing."""
+    """Return the numbers behind these beginnings of lines, in order; shorter if one is missing."""
     try:
         with open(path, "rb") as file:
             text = b"\n" + file.read()

@@ -11,7 +11,7 @@ from typing import Any
 
 
 def try_import(name: str, extra: str) -> Any:
-    """The module `name`; without it, an ImportError that says which extra brings it."""
+    """Import the module `name`; without it, raise an ImportError that names our extra."""
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
@@ -26,7 +26,7 @@ def try_import(name: str, extra: str) -> Any:
 
 
 def is_installed(name: str) -> bool:
-    """Whether the top-level module `name` could be imported; does not import it."""
+    """Return whether the top-level module `name` could be imported, without importing it."""
     from importlib.util import find_spec
 
     try:

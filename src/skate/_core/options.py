@@ -213,7 +213,7 @@ _text = _instance(str, "a string")
 
 
 def namespace(name: str, value: Any) -> str | None:
-    """A namespace that was checked: a string that is not empty, or None."""
+    """Return a namespace that was checked: a string that is not empty, or None."""
     if _text(name, value) == "":
         raise wrong_value(name, value, "a string that is not empty")
     return value  # type: ignore[no-any-return]
@@ -225,7 +225,7 @@ TENSOR_TRANSPORTS = ("object_store", "gloo", "nccl", "nixl", "cuda_ipc")
 
 
 def tensor_transport(name: str, value: Any) -> str | None:
-    """A transport that was checked, in lower case; None and "" are the one by default."""
+    """Return a transport that was checked, in lower case; None and "" are the one by default."""
     if not _text(name, value):
         return None
     if value.lower() not in TENSOR_TRANSPORTS:
@@ -290,7 +290,7 @@ OLD_SPELLINGS = {
 
 
 def check_options(kind: str, given: Mapping[str, object]) -> Given:
-    """The options under today's names, every value checked."""
+    """Return the options under today's names, every value checked."""
     checked: Given = {}
     for spelled, value in given.items():
         name = OLD_SPELLINGS.get(spelled, spelled)
@@ -322,7 +322,7 @@ def _unknown(kind: str, name: str) -> ValueError:
 
 
 def task_options(given: Given, *, generator: bool) -> TaskOptions:
-    """What an engine needs to know; `given` comes from `check_options`."""
+    """Return what an engine needs to know; `given` comes from `check_options`."""
     fields = _fields(given)
     _set_num_returns(fields, generator)
     if fields.get("max_calls") == 0:
@@ -331,7 +331,7 @@ def task_options(given: Given, *, generator: bool) -> TaskOptions:
 
 
 def actor_options(given: Given) -> ActorOptions:
-    """What an engine needs to know; `given` comes from `check_options`."""
+    """Return what an engine needs to know; `given` comes from `check_options`."""
     fields = _fields(given)
     if fields.get("get_if_exists") and not fields.get("name"):
         raise ValueError("get_if_exists=True needs an actor name: options(name=...)")
@@ -343,7 +343,7 @@ def actor_options(given: Given) -> ActorOptions:
 
 
 def call_options(given: Given, *, generator: bool) -> CallOptions:
-    """What an engine needs to know; `given` comes from `check_options`."""
+    """Return what an engine needs to know; `given` comes from `check_options`."""
     fields = _fields(given)
     _set_num_returns(fields, generator)
     return CallOptions(**fields)
@@ -402,13 +402,13 @@ def _accelerate(fields: dict[str, Any]) -> None:
 
 
 def _select(fields: dict[str, Any]) -> None:
-    """One list of selectors; without the first one, any machine will do."""
+    """Make one list of selectors; without the first one, any machine will do."""
     first, others = fields.pop("label_selectors", None), fields.pop("fallbacks", ())
     if first:
         fields["label_selectors"] = (first, *others)
 
 
 def given_from(options: CallOptions) -> Given:
-    """The keywords that lead to these options."""
+    """Return the keywords that lead to these options."""
     field_names = {row.field: name for name, row in OPTIONS.items() if CALL in row.kinds}
     return {field_names[field]: value for field, value in options._asdict().items()}

@@ -62,7 +62,7 @@ def _state_in(line: str) -> State | None:
 
 @contextmanager
 def bars_hidden() -> Iterator[None]:
-    """While something else is printed, the bars are out of the way."""
+    """Take the bars out of the way, while something else is printed."""
     if _manager is None or not _manager.bar_groups:
         yield
         return
@@ -74,7 +74,7 @@ def bars_hidden() -> Iterator[None]:
 
 
 def safe_print(*values: Any, **options: Any) -> None:
-    """`print`, above the bars. While there are bars, it stands in for `print` itself, unless the
+    """Print above the bars. While there are bars, it stands in for `print` itself, unless the
     environment says RAY_TQDM_PATCH_PRINT=0."""
     import sys
 

@@ -16,12 +16,12 @@ class Record(NamedTuple):
 
 
 def records_in(data: bytes) -> Iterator[bytes]:
-    """The content of each record."""
+    """Return the content of each record."""
     return (record.body for record in checked_records_in(data))
 
 
 def checked_records_in(data: bytes) -> Iterator[Record]:
-    """The records, whose lengths are checked; whether `check` fits the body is left to others."""
+    """Yield the records, with lengths checked; whether `check` fits the body is left to others."""
     place = 0
     while place < len(data):
         header = data[place : place + 12]
@@ -38,7 +38,7 @@ def checked_records_in(data: bytes) -> Iterator[Record]:
 
 
 def record_of(body: bytes) -> bytes:
-    """A record with this content."""
+    """Return a record with this content."""
     length = struct.pack("<Q", len(body))
     return b"".join(
         (length, struct.pack("<I", masked_crc(length)), body, struct.pack("<I", masked_crc(body)))
@@ -55,7 +55,7 @@ def _table() -> list[int]:
 
 
 def _next_table(table: list[int]) -> list[int]:
-    """The same, for bytes that are one place further ahead."""
+    """Return the table for bytes that are one place further ahead."""
     return [(number >> 8) ^ _CRC[number & 0xFF] for number in table]
 
 
@@ -84,5 +84,5 @@ def masked_crc(data: bytes) -> int:
 
 
 def masked(crc: int) -> int:
-    """The checksum as the format keeps it: rotated and shifted."""
+    """Return the checksum as the format keeps it: rotated and shifted."""
     return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF

@@ -291,7 +291,7 @@ class ObjectRefGenerator(Generic[T_co]):
         return self._next_sync(None)
 
     def _next_sync(self, timeout_s: float | None = None) -> ObjectRef[T_co]:
-        """The next reference; after `timeout_s` without one, a reference that `is_nil()`."""
+        """Return the next reference; after `timeout_s` without one, one that `is_nil()`."""
         from skate.exceptions import GetTimeoutError
 
         if self._closed:

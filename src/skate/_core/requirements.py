@@ -120,7 +120,7 @@ def _text(name: str, value: object, field: str = "runtime_env") -> str:
 
 
 def _conda(value: object) -> str:
-    """The name or folder of an environment, or a description as text."""
+    """Return the name or folder of an environment, or a description as text."""
     if isinstance(value, Mapping):
         import json  # which conda reads too: YAML contains it
 
@@ -155,8 +155,8 @@ def all_installed(packages: Iterable[str]) -> bool:
 
 
 def _expanded(lines: Iterable[str], seen: set[str]) -> Iterable[str]:
-    """The lines without comments, with those of files that are included by their full path and
-    are not among `seen`."""
+    """Yield the lines without comments, with those of files that are included by their full path
+    and are not among `seen`."""
     for line in lines:
         text = line.partition("#")[0].strip()
         included = text.removeprefix("-r ").strip()
@@ -180,7 +180,7 @@ def _is_installed(requirement: str) -> bool:
 
 
 def _has(requirement: Any, seen: set[str]) -> bool:
-    """Whether it is met here, with what its extras need."""
+    """Return whether it is met here, with what its extras need."""
     from importlib.metadata import PackageNotFoundError, version
 
     if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):

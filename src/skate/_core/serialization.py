@@ -53,7 +53,7 @@ class Serialized:
         return len(self.payload) + sum(buffer.nbytes for buffer in self.buffers)
 
     def packed(self) -> Packed:
-        """As it travels inside a message. Copies: the caller may change its arrays afterwards."""
+        """Copy it as it travels inside a message: the caller may change its arrays afterwards."""
         if not self.buffers:
             return self.payload
         return (self.payload, *map(bytes, self.buffers))
@@ -73,7 +73,7 @@ def dumps(value: object, name: str = "value") -> Serialized:
 
 
 def is_plain(values: Sequence[object]) -> bool:
-    """Whether all are of types that any pickler handles alike, without references inside."""
+    """Return whether any pickler handles all of them alike: no references are inside."""
     for value in values:
         if type(value) not in PLAIN:
             return False
@@ -81,7 +81,7 @@ def is_plain(values: Sequence[object]) -> bool:
 
 
 def loads(packed: Packed, copy: bool = False) -> Any:
-    """The value. Its arrays are views on the given buffers, or on writable copies of them.
+    """Return the value. Its arrays are views on the given buffers, or on writable copies of them.
 
     Buffers of a message, which are bytes, are copied to where vector instructions want them.
     """
@@ -92,7 +92,7 @@ def loads(packed: Packed, copy: bool = False) -> Any:
 
 
 def aligned(packed: tuple[object, ...]) -> tuple[Any, ...]:
-    """The same value with buffers that vector instructions can read, if it has none such yet."""
+    """Return the value with buffers that vector instructions can read, copied if need be."""
     if type(packed[-1]) is not bytes:
         return packed
     return (packed[0], *(_aligned(buffer).toreadonly() for buffer in packed[1:]))
@@ -109,7 +109,7 @@ class _Block(bytearray):
 
 
 def _aligned(data: Any) -> memoryview:
-    """A writable copy that begins at a multiple of 64 bytes."""
+    """Return a writable copy that begins at a multiple of 64 bytes."""
     address_of, first_of = _ctypes()
     size = len(data) if type(data) is bytes else memoryview(data).nbytes
     block = _Block(size + _ALIGNMENT_BYTES)
@@ -131,8 +131,8 @@ SNAPSHOT = "skate_snapshot"
 
 
 def is_snapshot(memory: object) -> bool:
-    """Whether the bytes will never change. That we cannot write to them is no proof: they may
-    belong to a file, or to somebody else's array."""
+    """Return whether the bytes will never change. That we cannot write to them is no proof: they
+    may belong to a file, or to somebody else's array."""
     owner = memory.obj if isinstance(memory, memoryview) else memory
     return isinstance(owner, bytes) or getattr(owner, SNAPSHOT, False)
 
@@ -204,7 +204,7 @@ def _rebuild_custom(deserializer: Callable[[object], object], state: object) -> 
 
 
 def _reduce_tensor(tensor: Any) -> Any:
-    """A dense CPU tensor as one out-of-band buffer; None leaves it to torch's own reduction."""
+    """Reduce a dense CPU tensor to one out-of-band buffer; None leaves it to torch."""
     import torch
 
     plain = (
@@ -228,7 +228,7 @@ def _reduce_tensor(tensor: Any) -> Any:
 
 
 def _is_dense(tensor: Any) -> bool:
-    """Whether the elements fill their stretch of memory exactly, in whatever order."""
+    """Return whether the elements fill their stretch of memory exactly, in whatever order."""
     expected = 1
     for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
         if size != 1 and stride != expected:
@@ -242,12 +242,12 @@ _tensors_rebuilt = 0
 
 
 def tensors_rebuilt() -> int:
-    """How many tensors have been made on buffers so far; grows when a value contains some."""
+    """Return how many tensors have been made on buffers so far: more if a value had some."""
     return _tensors_rebuilt
 
 
 def _rebuild_tensor(buffer: Any, dtype: Any, shape: tuple[int, ...], stride: Any) -> Any:
-    """A view on the buffer. Shared segments are mapped copy-on-write, so writing to it is safe."""
+    """Return a view on the buffer. Segments are mapped copy-on-write: writing to it is safe."""
     import ctypes
 
     import torch

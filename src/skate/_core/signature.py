@@ -78,7 +78,7 @@ class Arity:
             raise TypeError(f"{name}{self.__signature__}: {error}") from None
 
     def _fits(self, count: int, kwargs: dict[str, object]) -> bool:
-        """What Signature.bind finds out, ten times as fast."""
+        """Find out what Signature.bind does, ten times as fast."""
         if count > self.high:
             return False
         for name in kwargs:
@@ -108,7 +108,7 @@ ANYTHING = Arity((("args", 2, False), ("kwargs", 4, False)))
 
 
 def arity_of(function: Callable[..., object], skip_first: bool = False) -> Arity:
-    """The arity of a callable; anything goes for what Python cannot inspect."""
+    """Return the arity of a callable; anything goes for what Python cannot inspect."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):

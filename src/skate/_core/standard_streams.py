@@ -8,7 +8,7 @@ from typing import Any
 
 
 def is_terminal(stream: Any) -> bool:
-    """Whether somebody sees what is drawn on `stream`."""
+    """Return whether somebody sees what is drawn on `stream`."""
     try:
         return bool(stream.isatty())
     except Exception:  # None, closed, or without that method

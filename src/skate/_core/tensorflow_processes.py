@@ -46,7 +46,7 @@ def prefer_keras_2() -> None:
 
 
 def keras_in_use() -> Any:
-    """The Keras that `tf.keras` is here. Keras 3 does without TensorFlow."""
+    """Return the Keras that `tf.keras` is here. Keras 3 does without TensorFlow."""
     if is_keras_2() and is_installed("tf_keras"):
         return import_module("tf_keras")
     if is_installed("keras"):
@@ -55,13 +55,13 @@ def keras_in_use() -> Any:
 
 
 def is_keras_2() -> bool:
-    """Whether it was decided here that `tf.keras` is Keras 2."""
+    """Return whether it was decided here that `tf.keras` is Keras 2."""
     return os.environ.get(LEGACY_KERAS) in ("1", "true", "True")
 
 
 def tensorflow_runs() -> bool:
-    """Whether its runtime has started here: with the first operation or session, not with the
-    import. Forks of this process would hang in it."""
+    """Return whether its runtime has started here: with the first operation or session, not with
+    the import. Forks of this process would hang in it."""
     return _is_initialised() or any(name.startswith("tf_") for name in _names_of_threads())
 
 
@@ -72,7 +72,7 @@ def _is_initialised() -> bool:
 
 
 def _names_of_threads() -> Iterator[str]:
-    """Of all threads, also those that no Python has started; none without /proc."""
+    """Yield those of all threads, also of such that no Python has started; none without /proc."""
     folder = "/proc/self/task"
     for number in os.listdir(folder) if os.path.isdir(folder) else ():
         with suppress(OSError), open(f"{folder}/{number}/comm") as file:  # it may have ended
@@ -80,7 +80,7 @@ def _names_of_threads() -> Iterator[str]:
 
 
 def unsplit(dataset: Any) -> Any:
-    """The tf.data.Dataset of a worker, of which TensorFlow must not take a part: it is one."""
+    """Return a worker's tf.data.Dataset, of which TensorFlow takes no part: it is one."""
     tf = import_module("tensorflow")
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
@@ -88,13 +88,13 @@ def unsplit(dataset: Any) -> Any:
 
 
 def is_v1() -> bool:
-    """Whether TensorFlow is in use here, with its version 2 behaviour switched off."""
+    """Return whether TensorFlow is in use here, with its version 2 behaviour switched off."""
     modes = sys.modules.get("tensorflow.python.tf2")
     return modes is not None and not modes.enabled()
 
 
 def reduce_v1(value: object) -> Any:
-    """How to pickle what needs care where `is_v1()`; None for all else."""
+    """Return how to pickle what needs care where `is_v1()`; None for all else."""
     if isinstance(value, ModuleType) and f"{value.__name__}.".startswith(_PARTS_OF_TENSORFLOW):
         return import_as_v1, (value.__name__,)
     kind = type(value)

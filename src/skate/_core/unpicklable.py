@@ -45,7 +45,7 @@ class Culprit:
 
 
 def find_culprits(obj: Any, name: str = "value", depth: int = DEPTH) -> list[Culprit]:
-    """The smallest parts of `obj` that cannot be serialised, at most `depth` steps down.
+    """Return the smallest parts of `obj` that cannot be serialised, at most `depth` steps down.
 
     Empty if `obj` can be. Never raises for what it finds.
     """
@@ -122,7 +122,7 @@ def _parts(path: str, obj: Any, root: bool) -> Iterator[Part]:
 
 
 def variables(prefix: str, function: types.FunctionType) -> Iterator[Part]:
-    """What a function takes with it: captured and global variables, defaults, attributes."""
+    """Yield what a function takes with it: captured and global variables, defaults, attributes."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
             yield f"{prefix}{name}", cell.cell_contents
@@ -144,7 +144,7 @@ def variables(prefix: str, function: types.FunctionType) -> Iterator[Part]:
 
 
 def _names(code: types.CodeType) -> set[str]:
-    """The names that a function and the functions written inside it look up."""
+    """Return the names that a function and the functions written inside it look up."""
     names = set(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
@@ -162,7 +162,7 @@ def members(path: str, cls: type) -> Iterator[Part]:
 
 
 def _reduced(path: str, obj: Any) -> Iterator[Part]:
-    """The parts that the pickler would take: constructor arguments, state, items."""
+    """Yield the parts that the pickler would take: constructor arguments, state, items."""
     reduced = _reduction(obj)
     if not isinstance(reduced, tuple):
         return

@@ -30,7 +30,7 @@ class BatchFormat(str, Enum):
 
 
 def format_of(batch: Batch) -> BatchFormat:
-    """The form of a batch. Raises TypeError when it is none that predictors take."""
+    """Return the form of a batch. Raises TypeError when it is none that predictors take."""
     if isinstance(batch, (np.ndarray, dict)):
         return BatchFormat.NUMPY
     if isinstance(batch, pa.Table):
@@ -44,7 +44,7 @@ def format_of(batch: Batch) -> BatchFormat:
 
 
 def formats_by_type() -> dict[type, BatchFormat]:
-    """The same as a table."""
+    """Return the form of each type of batch."""
     pandas = try_import("pandas", "data")
     return {
         np.ndarray: BatchFormat.NUMPY,
@@ -55,7 +55,7 @@ def formats_by_type() -> dict[type, BatchFormat]:
 
 
 def to_format(batch: Batch, wanted: BatchFormat) -> Batch:
-    """The same rows in another form."""
+    """Return the same rows in another form."""
     if wanted is BatchFormat.NUMPY:
         return to_numpy(batch)
     if wanted is BatchFormat.PANDAS:
@@ -64,7 +64,7 @@ def to_format(batch: Batch, wanted: BatchFormat) -> Batch:
 
 
 def to_numpy(batch: Batch) -> Arrays:
-    """A dictionary of arrays; one array if it came without names."""
+    """Return a dictionary of arrays; one array if it came without names."""
     if isinstance(batch, np.ndarray):
         return batch
     if isinstance(batch, pa.Table):
@@ -78,7 +78,7 @@ def to_numpy(batch: Batch) -> Arrays:
 
 
 def to_pandas(batch: Batch) -> Any:
-    """A DataFrame; arrays of more than one dimension as an array per cell."""
+    """Return a DataFrame; arrays of more than one dimension as an array per cell."""
     if is_frame(batch):
         return batch
     if isinstance(batch, pa.Table):
@@ -92,7 +92,7 @@ def to_pandas(batch: Batch) -> Any:
 
 
 def select(batch: Batch, columns: list[Any]) -> Batch:
-    """Some columns of a batch with names."""
+    """Return some columns of a batch with names."""
     if isinstance(batch, np.ndarray):
         raise ValueError(f"an array has no columns by name; feature_columns={columns} were asked")
     check_columns(batch, columns, "feature_columns")
@@ -102,7 +102,7 @@ def select(batch: Batch, columns: list[Any]) -> Batch:
 
 
 def check_columns(batch: Batch, wanted: list[Any], parameter: str) -> None:
-    """The columns that a parameter names must be there."""
+    """Raise KeyError unless the columns are there that a parameter names."""
     if not wanted:
         return
     there = batch.column_names if isinstance(batch, pa.Table) else list(_columns(batch))

@@ -11,7 +11,7 @@ from skate._run.pickles import read_signed, unpickle
 
 
 def model_in(checkpoint: Checkpoint, files: Sequence[str], read: Callable[[str], Any]) -> Any:
-    """What `read` makes of the first of these files that is there; else the value `model`."""
+    """Return what `read` makes of the first of the files that is there; else `model`."""
     kind, value = checkpoint.get_internal_representation()
     if kind != "data_dict":
         with checkpoint.as_directory() as folder:
@@ -29,5 +29,5 @@ def model_in(checkpoint: Checkpoint, files: Sequence[str], read: Callable[[str],
 
 
 def unpickled(path: str) -> Any:
-    """The value in a file that this user has signed, or that is allowed."""
+    """Return the value in a file that this user has signed, or that is allowed."""
     return unpickle(read_signed(path), path, allow_pickle=True)

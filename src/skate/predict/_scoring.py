@@ -51,7 +51,7 @@ class Scoring:
         return self.separate_gpu_stage or not self.gpus
 
     def pool(self) -> Any:
-        """The actors."""
+        """Return the actors."""
         from skate.data import ActorPoolStrategy
 
         least = self.min_scoring_workers
@@ -59,7 +59,7 @@ class Scoring:
         return ActorPoolStrategy(min_size=least, max_size=most)
 
     def remote_args(self) -> dict[str, Any]:
-        """The options of each actor."""
+        """Return the options of each actor."""
         return {**(self.ray_remote_args or {}), "num_cpus": self.cpus, "num_gpus": self.gpus}
 
 
@@ -97,7 +97,7 @@ class Scorer:
 
 
 def _room_for(cpus: float, gpus: float) -> int:
-    """How many actors of this size the machine holds, at least one."""
+    """Return how many actors of this size the machine holds, at least one."""
     total = skate.cluster_resources()
     rooms = [total.get(name, 0) // size for name, size in (("CPU", cpus), ("GPU", gpus)) if size]
     return max(1, int(min(rooms, default=1)))

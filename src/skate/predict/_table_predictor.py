@@ -47,7 +47,7 @@ class TablePredictor(Predictor):
     @classmethod
     @abstractmethod
     def _load(cls, checkpoint: Checkpoint) -> Any:
-        """The model in a checkpoint."""
+        """Return the model in a checkpoint."""
 
     @abstractmethod
     def _answers(self, table: Any, **kwargs: Any) -> Any:

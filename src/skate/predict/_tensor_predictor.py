@@ -34,11 +34,11 @@ class TensorPredictor(Predictor):
 
     @abstractmethod
     def _arrays_to_tensors(self, numpy_arrays: Arrays, dtype: object) -> Any:
-        """Tensors, of one type or of a type by column."""
+        """Return tensors, of one type or of a type by column."""
 
     @abstractmethod
     def _tensor_to_array(self, tensor: Any) -> np.ndarray[Any, Any]:
-        """What the model gave, as an array."""
+        """Return what the model gave, as an array."""
 
     def _predict_numpy(self, data: object, dtype: object = None, **kwargs: Any) -> Any:
         if isinstance(data, dict) and len(data) == 1:

@@ -22,12 +22,12 @@ class BlockFormat(str, Enum):
 
 
 def convert_batch_type_to_pandas(data: object, cast_tensor_columns: bool = False) -> Any:
-    """A batch as a DataFrame. Cells with tensors are arrays, whatever `cast_tensor_columns` is."""
+    """Return a batch as a DataFrame; cells with tensors are arrays in any case."""
     return to_pandas(data)
 
 
 def convert_batch_type_to_numpy(data: object) -> Any:
-    """A batch as a dictionary of arrays, or as one array."""
+    """Return a batch as a dictionary of arrays, or as one array."""
     return to_numpy(data)
 
 

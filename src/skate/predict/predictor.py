@@ -106,11 +106,11 @@ class Predictor(ABC):
         return to_format(predictions, came_as)
 
     def _predict_pandas(self, data: Any, **kwargs: Any) -> Any:
-        """Predictions for a DataFrame, as a DataFrame."""
+        """Return predictions for a DataFrame, as a DataFrame."""
         raise _not_written(type(self))
 
     def _predict_numpy(self, data: object, **kwargs: Any) -> Any:
-        """Predictions for an array or a dictionary of arrays, likewise."""
+        """Return predictions for an array or a dictionary of arrays, likewise."""
         raise _not_written(type(self))
 
     def __reduce__(self) -> NoReturn:
@@ -138,7 +138,7 @@ class FunctionPredictor(Predictor):
 
 
 def preprocess(preprocessor: Any, data: Batch) -> Batch:
-    """A batch through a preprocessor. An array without names goes by the name `__value__`."""
+    """Give a batch through a preprocessor. An array without names goes by the name `__value__`."""
     from skate.data.preprocessor import Preprocessor
 
     takes_names_only = getattr(type(preprocessor), "transform_batch", None) is (
@@ -151,7 +151,7 @@ def preprocess(preprocessor: Any, data: Batch) -> Batch:
 
 
 def _formats_of(cls: type[Predictor]) -> list[BatchFormat]:
-    """The forms that a class is written for; arrays last, so that they are what others become."""
+    """Return the forms that a class is written for; arrays last: others become these."""
     found = []
     if cls._predict_pandas is not Predictor._predict_pandas:
         found.append(BatchFormat.PANDAS)

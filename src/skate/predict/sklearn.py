@@ -47,7 +47,7 @@ class SklearnPredictor(TablePredictor):
 
 
 def thread_parameters(estimator: Any) -> list[str]:
-    """The names of the parameters that say how many threads it, and those inside it, use."""
+    """Return the parameters by which it, and those inside it, know how many threads to use."""
     names = estimator.get_params(deep=True)
     return [name for name in names if name.rpartition("__")[2] in _THREADS]
 

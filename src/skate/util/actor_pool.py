@@ -256,12 +256,12 @@ class ActorPool(Generic[A]):
 
 
 def _key(future: Any) -> Hashable:
-    """A call with several return values gives a list of references, which cannot be a key."""
+    """Return a key for a call; one with several values has a list of references, which is none."""
     return tuple(future) if isinstance(future, list) else future
 
 
 def _last(future: Any) -> Any:
-    """The reference that stands for the whole call."""
+    """Return the reference that stands for the whole call."""
     return future[-1] if isinstance(future, (list, tuple)) else future
 
 

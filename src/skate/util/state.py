@@ -109,13 +109,17 @@ def _lister(rows: _Rows, doc: str) -> Listing:
     return listing
 
 
-list_actors: Listing = _lister(_of("actors"), "The actors, also those that have ended lately.")
-list_tasks: Listing = _lister(_of("tasks"), "Tasks and calls, also those that have ended lately.")
-list_objects: Listing = _lister(_of("objects"), "The objects that someone refers to.")
-list_workers: Listing = _lister(_of("workers"), "The processes that run tasks and actors.")
-list_nodes: Listing = _lister(_nodes, "The machines.")
+list_actors: Listing = _lister(
+    _of("actors"), "List the actors, also those that have ended lately."
+)
+list_tasks: Listing = _lister(
+    _of("tasks"), "List tasks and calls, also those that have ended lately."
+)
+list_objects: Listing = _lister(_of("objects"), "List the objects that someone refers to.")
+list_workers: Listing = _lister(_of("workers"), "List the processes that run tasks and actors.")
+list_nodes: Listing = _lister(_nodes, "List the machines.")
 list_placement_groups: Listing = _lister(
-    _groups, "Placement groups, also those that were removed."
+    _groups, "List placement groups, also those that were removed."
 )
 
 
@@ -132,11 +136,13 @@ def _getter(rows: _Rows, key: str, doc: str) -> Getting:
     return getting
 
 
-get_actor: Getting = _getter(_of("actors"), "actor_id", "The actor with that id, or None.")
-get_worker: Getting = _getter(_of("workers"), "worker_id", "The worker with that id, or None.")
-get_node: Getting = _getter(_nodes, "node_id", "The machine with that id, or None.")
+get_actor: Getting = _getter(_of("actors"), "actor_id", "Return the actor with that id, or None.")
+get_worker: Getting = _getter(
+    _of("workers"), "worker_id", "Return the worker with that id, or None."
+)
+get_node: Getting = _getter(_nodes, "node_id", "Return the machine with that id, or None.")
 get_placement_group: Getting = _getter(
-    _groups, "placement_group_id", "The group with that id, or None."
+    _groups, "placement_group_id", "Return the group with that id, or None."
 )
 _get_task = _getter(_of("tasks"), "task_id", "")
 
@@ -236,5 +242,5 @@ def _fits(row: dict[str, Any], key: str, equal: bool, value: Any) -> bool:
 
 
 def _comparable(value: Any) -> Any:
-    """As it is written on a command line, where filters come from: 12 is "12", True is "true"."""
+    """Return it as on a command line, where filters come from: 12 is "12", True is "true"."""
     return str(value).lower()

@@ -94,13 +94,13 @@ class InlineActor:
                 ref._entry.cancel = cancel
 
     def finish_streams(self) -> None:
-        """Earlier calls end before a later one starts."""
+        """Run earlier calls to their end, before a later one starts."""
         for stream in self.streams:
             stream.drain()
         self.streams.clear()
 
     def row(self, driver: Context) -> dict[str, object]:
-        """What there is to say of it, with the keys of Ray's state API."""
+        """Return what there is to say of it, with the keys of Ray's state API."""
         state = "PENDING_CREATION" if self.instance is None else "ALIVE"
         cause = {"actor_died_error_context": {"error_message": str(self.death)}}
         return {
@@ -120,7 +120,7 @@ class InlineActor:
         }
 
     def repr(self) -> str:
-        """What the user made `repr` say, for errors."""
+        """Return what the user made `repr` say, for errors."""
         if type(self.instance).__repr__ in _PLAIN_REPRS:
             return ""
         try:
@@ -177,7 +177,7 @@ class InlineActor:
         return ActorUnavailableError(f"it is being restarted, because {why}", self.actor_id)
 
     def may_restart(self) -> bool:
-        """Whether it lives, and may begin anew once more."""
+        """Return whether it lives, and may begin anew once more."""
         limit = self.options.max_restarts
         return self.death is None and (limit == -1 or self.restarts < limit)
 
@@ -191,7 +191,7 @@ class InlineActor:
     # -- ending --------------------------------------------------------------------------------
 
     def end(self, death: SkateError) -> None:
-        """Every later call fails with `death`."""
+        """Let every later call fail with `death`."""
         if self.death is None:
             self.death = death
         self.instance = None
@@ -202,7 +202,7 @@ class InlineActor:
         self.release()
 
     def _clean_up(self) -> None:
-        """What the actor wants to do at an end that was asked for."""
+        """Do what the actor wants to do at an end that was asked for."""
         shutdown = getattr(self.instance, "__ray_shutdown__", None)
         if shutdown is not None:
             try:

@@ -57,7 +57,7 @@ class Arguments:
         ]
 
     def load(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """A fresh copy, with values in place of top-level references; raises their errors."""
+        """Return a fresh copy, with top-level references as values; raise their errors."""
         args, kwargs = loads(self._packed)
         return (
             tuple(self._resolved(value) for value in args),
@@ -88,7 +88,7 @@ class Results:
             self.stream = self.refs[0]._entry.stream = InlineStream(objects, self.refs[0])
 
     def returned(self) -> object:
-        """What the caller of `.remote()` gets."""
+        """Return what the caller of `.remote()` gets."""
         if self.stream is not None:
             return ObjectRefGenerator(self.refs[0])
         if self.num_returns in (1, "dynamic"):
@@ -176,7 +176,7 @@ class Call:
         self.results.fail(TaskCancelledError(self.context.task_id))
 
     def _attempt(self) -> bool:
-        """Whether it is over."""
+        """Return whether it is over."""
         try:
             self.finish(self.step(self.invoke))
         except BaseException as error:
@@ -208,7 +208,7 @@ class Call:
             self.results.stream.pull_from(value, self.step, self.failed)
 
     def _take(self, items: Iterator[object], count: int) -> None:
-        """The first items of a generator are the values; after an error, that is."""
+        """Take the first items of a generator as the values; after an error, that is."""
         values: list[Any] = []
 
         def take() -> None:
@@ -227,7 +227,7 @@ class Call:
             self.results.give(values)
 
     def _collect(self, generator: Any) -> list[ObjectRef[object]]:
-        """A reference for each item; an error is the last of them."""
+        """Return a reference for each item; an error is the last of them."""
         stream = InlineStream(self.objects, self.objects.new())
         failure: list[BaseException] = []
 
@@ -253,7 +253,7 @@ class Call:
         return True
 
     def failed(self, error: BaseException) -> SkateError:
-        """The value of the call's references after `error`."""
+        """Return the value of the call's references after `error`."""
         if isinstance(error, KeyboardInterrupt):
             return TaskCancelledError(self.context.task_id, "It was interrupted.")
         if isinstance(error, SystemExit):

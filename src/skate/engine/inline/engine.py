@@ -174,7 +174,7 @@ class InlineEngine(Engine):
     def _reserve(
         self, options: TaskOptions | ActorOptions, default_cpus: float, what: str
     ) -> tuple[Holding, object]:
-        """(what it gets, its placement group). Raises what says that it can never run."""
+        """Return what it gets, and its placement group; raise what says that it can never run."""
         amounts = request(options, default_cpus)
         amounts.update(elsewhere(options.strategy, self._driver.node_id))
         amounts.update(lacking(options.label_selectors, options.strategy, self._all_labels()))

@@ -141,7 +141,7 @@ class Objects:
             callback()
 
     def ready(self, ref: ObjectRef[object]) -> bool:
-        """Whether the value is there; a generator is run to its end for that."""
+        """Return whether the value is there; a generator is run to its end for that."""
         entry = self.entry(ref)
         if not entry.done and entry.stream is not None:
             entry.stream.drain()
@@ -211,7 +211,7 @@ class Objects:
             return self.changed.wait_for(lambda: self.closed or predicate(), timeout)
 
     def value(self, ref: ObjectRef[Any], copy: bool = False) -> Any:
-        """The value of a reference that is done; raises its error."""
+        """Return the value of a reference that is done; raises its error."""
         entry = self.entry(ref)
         if entry.error is not None:
             entry.told()

@@ -95,7 +95,7 @@ class InlineResources:
         return {name: amount for name, amount in left.items() if amount > 0}
 
     def choose(self, amounts: Amounts) -> dict[str, tuple[int, ...]]:
-        """The accelerators that the fewest others use, by resource."""
+        """Return the accelerators that the fewest others use, by resource."""
         return {
             name: self._least_used(name, amounts[name]) for name in NUMBERED if name in amounts
         }
@@ -148,7 +148,7 @@ def _declaration(amounts: Amounts, lacking: list[str]) -> str:
 
 
 def request(options: TaskOptions | ActorOptions, default_cpus: float) -> Amounts:
-    """The resources that the options ask for."""
+    """Return the resources that the options ask for."""
     amounts: Amounts = {
         "CPU": default_cpus if options.num_cpus is None else options.num_cpus,
         "GPU": options.num_gpus or 0.0,

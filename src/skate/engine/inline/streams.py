@@ -56,7 +56,7 @@ class InlineStream:
         self._add(ref)
 
     def end(self, error: SkateError | None = None) -> None:
-        """There are no more items; an error is the last of them."""
+        """Note that there are no more items; an error is the last of them."""
         if self._ended:
             return
         self._iterator, self._step, self._failed = None, _as_is, None
@@ -115,7 +115,7 @@ class InlineStream:
         return self._has(index)
 
     def take(self, index: int, timeout: float | None) -> tuple[bool, ObjectRef[object] | None]:
-        """(whether it is there in time, the item or None for the end)."""
+        """Return whether an item is there in time, and the item, or None for the end."""
         if not self.ready(index) and not self._objects.wait_for(lambda: self._has(index), timeout):
             return False, None
         if index >= len(self._items):
@@ -133,7 +133,7 @@ class InlineStream:
             self._advance()
 
     def drained(self) -> list[ObjectRef[object]]:
-        """All items of a task that is run to its end."""
+        """Return all items of a task that is run to its end."""
         self.drain()
         return [ref for ref in self._items if ref is not None]
 
@@ -151,7 +151,7 @@ class InlineStream:
         self.end(TaskCancelledError())
 
     def abandon(self) -> None:
-        """As close, from a destructor: the generator goes with its last reference."""
+        """Do as `close`, from a destructor: the generator goes with its last reference."""
         self._iterator, self._step, self._failed, self._items = None, _as_is, None, []
         self._ended = True
 

@@ -13,7 +13,7 @@ from skate.runtime_env import check_possible_here, merge_runtime_envs
 
 
 def merged(outer: Mapping[str, object], inner: Mapping[str, object] | None) -> dict[str, object]:
-    """The runtime environment of something started inside `outer`."""
+    """Return the runtime environment of something started inside `outer`."""
     if not inner:
         return dict(outer)
     check_possible_here(inner)
@@ -22,7 +22,7 @@ def merged(outer: Mapping[str, object], inner: Mapping[str, object] | None) -> d
 
 @contextmanager
 def applied(runtime_env: Mapping[str, Any], variables: Mapping[str, str]) -> Iterator[None]:
-    """Inside the block, the process looks as `runtime_env` and `variables` say."""
+    """Let the process look as `runtime_env` and `variables` say, inside the block."""
     wanted = {**variables, **runtime_env.get("env_vars", {})}
     directory = runtime_env.get("working_dir")
     modules = [_import_root(module) for module in runtime_env.get("py_modules", ())]
@@ -48,7 +48,7 @@ def applied(runtime_env: Mapping[str, Any], variables: Mapping[str, str]) -> Ite
 
 
 def _import_root(module: Any) -> str:
-    """The directory from which a module, or the package in a directory, can be imported."""
+    """Return the directory from which a module, or the package in a directory, can be imported."""
     file = getattr(module, "__file__", None)
     if file is None:
         return str(Path(module).resolve().parent)

@@ -59,7 +59,7 @@ class _MeetingStore(_Store):  # type: ignore[misc]
         self._known.update(zip(keys, values, strict=True))
 
     def close(self) -> None:
-        """Everyone is connected: let go of the meeting, so that it can end."""
+        """Let go of the meeting, so that it can end: everyone is connected."""
         self._meeting = None
 
 
@@ -100,7 +100,7 @@ class GlooGroup:
         return group
 
     def _met(self, timeout: float) -> tuple[Any, int]:
-        """The meeting at which all members are, and which gathering there it is."""
+        """Return the meeting at which all members are, and which gathering there it is."""
         attempts = _ATTEMPTS
         while True:
             meeting = open_meeting(self.name)
@@ -163,7 +163,7 @@ class GlooGroup:
 
 @contextmanager
 def _in_place(*values: Any, read_only: bool = False) -> Iterator[list[Tensor]]:
-    """The values as dense tensors; what is written there ends up in the values."""
+    """Yield the values as dense tensors; what is written there ends up in the values."""
     if read_only:
         yield [_to_read(value) for value in values]
         return

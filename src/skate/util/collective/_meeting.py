@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def open_meeting(group_name: str) -> Any:
-    """The meeting for a group; a new one if there is none."""
+    """Return the meeting for a group; a new one if there is none."""
     options = {"name": _name(group_name), "get_if_exists": True, "num_cpus": 0}
     actor_class: Any = skate.remote(Meeting)
     return actor_class.options(**options).remote(group_name)
@@ -36,7 +36,7 @@ def declare_meeting(group_name: str, ranks: dict[str, int], timeout: float) -> N
 
 
 def find_meeting(group_name: str) -> Any:
-    """The meeting for a group, or None."""
+    """Return the meeting for a group, or None."""
     try:
         return skate.get_actor(_name(group_name))
     except ValueError:
@@ -88,7 +88,7 @@ class Meeting:
         self._members = (ranks, timeout)
 
     async def members(self) -> tuple[dict[str, int], float]:
-        """The rank of each actor id, and the timeout, of a group declared from outside."""
+        """Return the rank of each actor id, and the timeout, of a group declared from outside."""
         return self._members
 
     async def join(self, rank: int, world_size: int, timeout: float) -> int:
@@ -135,7 +135,7 @@ class Meeting:
             self._change.notify_all()
 
     async def get(self, keys: list[str], timeout: float) -> list[bytes]:
-        """The values of all keys, as soon as they are there."""
+        """Return the values of all keys, as soon as they are there."""
         import asyncio
 
         async with self._change:

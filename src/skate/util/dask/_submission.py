@@ -25,7 +25,7 @@ class Submission:
         self._options = options
 
     def submit(self, _execute: Any, batch: list[Any]) -> Future[list[Any]]:
-        """In place of an executor's `submit`, which would call `_execute` with the batch."""
+        """Stand in for an executor's `submit`, which would call `_execute` with the batch."""
         done: Future[list[Any]] = Future()
         done.set_result(
             [(key, (self._result(key, *info), None), False) for key, info, *_ in batch]
@@ -33,7 +33,7 @@ class Submission:
         return done
 
     def _result(self, key: Any, task: Any, values: dict[Any, Any]) -> Any:
-        """The reference of the result, or the result itself if there is nothing to run."""
+        """Return the reference of the result, or the result itself if there is nothing to run."""
         answers = [hook(task, key, values) for hook in self._hooks.ray_presubmit_cbs]
         given = next((answer for answer in answers if answer is not None), None)
         if given is not None:
@@ -62,7 +62,7 @@ def _run(task: Any, key: Any, hooks: Any, names: list[Any], *values: Any) -> Any
 
 
 def _with_values(part: Any) -> Any:
-    """The task, with values in place of references that Dask's optimiser has put into it."""
+    """Return the task with values for references that Dask's optimiser has put into it."""
     if isinstance(part, skate.ObjectRef):
         return skate.get(part)
     if isinstance(part, DataNode):

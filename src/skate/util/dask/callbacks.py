@@ -56,7 +56,7 @@ class RayDaskCallback(Callback):  # type: ignore[misc]
         return RayCallback(*(self._hook(f"_{name}") for name in RayCallback._fields))
 
     def _hook(self, name: str) -> Any:
-        """The method, if it is not the one below, which does nothing."""
+        """Return the method, if it is not the one below, which does nothing."""
         hook = getattr(self, name)
         return None if getattr(hook, "__func__", None) is getattr(RayDaskCallback, name) else hook
 

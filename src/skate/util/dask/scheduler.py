@@ -101,7 +101,7 @@ def ray_dask_get_sync(dsk: Any, keys: Any, **kwargs: Any) -> Any:
 
 
 def _values(references: Any) -> Any:
-    """The same tuples of tuples, with values in place of references; all got at once."""
+    """Return the same tuples of tuples, with values in place of references; all got at once."""
     flat: list[skate.ObjectRef[Any]] = []
 
     def collect(part: Any) -> None:
@@ -125,7 +125,7 @@ def _values(references: Any) -> Any:
 
 
 def _options_of_keys(dsk: Any, common: Mapping[str, Any]) -> dict[Any, dict[str, Any]]:
-    """The options of each task; those of None are for all that have none of their own."""
+    """Return the options of each task; those of None are for all that have none of their own."""
     around = dask.get_annotations()
     of_keys = _annotations(dsk)
     if "resources" in around or "resources" in of_keys:
@@ -136,7 +136,7 @@ def _options_of_keys(dsk: Any, common: Mapping[str, Any]) -> dict[Any, dict[str,
 
 
 def _annotations(dsk: Any) -> dict[str, dict[Any, Any]]:
-    """What `dask.annotate` said of the parts of a graph: kind, key, value."""
+    """Return what `dask.annotate` said of the parts of a graph: kind, key, value."""
     if hasattr(dsk, "__dask_annotations__"):
         found: dict[str, dict[Any, Any]] = dsk.__dask_annotations__()
         return found

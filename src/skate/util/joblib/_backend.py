@@ -42,7 +42,7 @@ class SkateBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc
         self._stored: dict[int, tuple[Any, Any]] = {}  # id -> (value, reference)
 
     def effective_n_jobs(self, n_jobs: int | None) -> int:
-        """`n_jobs`, or counted from the number of CPUs down: -1 is all, -2 all but one."""
+        """Return `n_jobs`, counted from the number of CPUs down if negative: -1 is all of them."""
         if n_jobs == 0:
             raise ValueError("n_jobs=0 has no meaning; use 1 or more, or -1 for all CPUs")
         if n_jobs is None:
@@ -82,13 +82,13 @@ class SkateBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc
         return self._pool.apply_async(batch, callback=callback, error_callback=callback)
 
     def retrieve_result_callback(self, out: object) -> object:
-        """What the callback was given: results are returned, an exception is raised."""
+        """Return the results that the callback was given, or raise the exception."""
         if isinstance(out, BaseException):
             raise out
         return out
 
     def _by_reference(self, value: object) -> object:
-        """A reference in place of a large value; the same one for every call that has it."""
+        """Return a reference for a large value: the same one for every call that has it."""
         size = getattr(value, "nbytes", 0)
         if not isinstance(size, int) or size < _BY_REFERENCE_FROM:
             return value
@@ -97,7 +97,7 @@ class SkateBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc
         return self._stored[id(value)][1]
 
     def stop_call(self) -> None:
-        """A `Parallel` call is over: its arguments may change before the next."""
+        """Forget the arguments of a `Parallel` call that is over: they may change now."""
         self._stored.clear()
 
     def terminate(self) -> None:
@@ -109,7 +109,7 @@ class SkateBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc
         self.reset_batch_stats()
 
     def abort_everything(self, ensure_ready: bool = True) -> None:
-        """A call failed: end what still runs."""
+        """End what still runs, after a call that failed."""
         self.terminate()
         if ensure_ready:
             self._start()

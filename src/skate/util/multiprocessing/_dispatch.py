@@ -218,7 +218,7 @@ class Dispatcher:
 
 
 def _read(answer: Any, chunk: Chunk) -> tuple[Outcomes, bool]:
-    """The outcomes of a chunk, and whether its worker can go on."""
+    """Return the outcomes of a chunk, and whether its worker can go on."""
     error = answer if isinstance(answer, BaseException) else answer.exception()
     if error is not None:
         alive = not isinstance(error, skate.exceptions.RayActorError)
@@ -227,7 +227,7 @@ def _read(answer: Any, chunk: Chunk) -> tuple[Outcomes, bool]:
 
 
 def _original(error: Any) -> BaseException:
-    """The user's own exception; where it happened is shown as its cause."""
+    """Return the user's own exception; where it happened is shown as its cause."""
     original: BaseException = error.cause
     original.__cause__ = error
     return original

@@ -178,7 +178,7 @@ class IMapIterator:
                 self._submit(chunk, partial(self._arrive, index))
 
     def _submit_all(self) -> None:
-        """The pool closes: what has been promised is still done."""
+        """Submit what is left, since the pool closes: what has been promised is still done."""
         self._submit_ahead(float("inf"))
 
     def _arrive(self, index: int, outcomes: Outcomes) -> None:
