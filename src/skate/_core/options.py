@@ -51,7 +51,8 @@ def _instance(kinds: type | tuple[type, ...], allowed: str) -> Check:
     return optional(instances(kinds, allowed))
 
 
-def _quantity(name: str, value: Any) -> float | None:
+def quantity(name: str, value: Any) -> float | None:
+    """Return a checked amount of a resource; None for none."""
     allowed = f"a number that is 0, or at least {_SMALLEST} and at most 2**53"
     if value is None:
         return None
@@ -74,7 +75,7 @@ def _quantity(name: str, value: Any) -> float | None:
 
 
 def _gpus(name: str, value: object) -> float | None:
-    number = _quantity(name, value)
+    number = quantity(name, value)
     if number is not None and number > 1 and not number.is_integer():
         raise wrong_value(name, value, "a fraction below 1 or a whole number")
     return number
@@ -82,18 +83,20 @@ def _gpus(name: str, value: object) -> float | None:
 
 def gpus_of_machine(name: str, value: object) -> float | None:
     """Return a checked number of GPUs that there are, as `init` is told; `name` is for errors."""
-    number = _quantity(name, value)
+    number = quantity(name, value)
     if number is not None and number > _MOST_GPUS:
         raise wrong_value(name, value, f"a number from 0 to {_MOST_GPUS:,}")
     return number
 
 
-def _bytes(name: str, value: object) -> int | None:
-    number = _quantity(name, value)
+def whole_bytes(name: str, value: object) -> int | None:
+    """Return a checked number of bytes, rounded down; None for none."""
+    number = quantity(name, value)
     return None if number is None else int(number)
 
 
-def _resources(name: str, value: object) -> Mapping[str, float] | None:
+def custom_resources(name: str, value: object) -> Mapping[str, float] | None:
+    """Return checked amounts of resources that have no option of their own."""
     if value is None:
         return None
     if not isinstance(value, Mapping):
@@ -106,7 +109,7 @@ def _resources(name: str, value: object) -> Mapping[str, float] | None:
 
 
 def _amount(name: str, resource: str, value: object) -> float:
-    check = _gpus if resource in NUMBERED else _quantity
+    check = _gpus if resource in NUMBERED else quantity
     return check(name, value) or 0.0
 
 
@@ -173,7 +176,8 @@ def _backpressure(name: str, value: object) -> int | None:
     return None if number == -1 else number
 
 
-def _runtime_env(name: str, value: object) -> Mapping[str, Any] | None:
+def runtime_env(name: str, value: object) -> Mapping[str, Any] | None:
+    """Return a runtime environment whose fields are checked."""
     if value is None:
         return None
     from skate.runtime_env import RuntimeEnv
@@ -181,10 +185,6 @@ def _runtime_env(name: str, value: object) -> Mapping[str, Any] | None:
     if not isinstance(value, Mapping):
         raise wrong_type(name, value, "a dictionary or a RuntimeEnv")
     return value if isinstance(value, RuntimeEnv) else RuntimeEnv(**value)
-
-
-def _accelerator_type(name: str, value: object) -> str | None:
-    return _instance(str, "the name of an accelerator")(name, value)  # type: ignore[no-any-return]
 
 
 def _strategy(name: str, value: object) -> Any:
@@ -206,9 +206,6 @@ def _group(name: str, value: object) -> Any:
     raise wrong_type(name, value, "a PlacementGroup or None")
 
 
-# -- the table ----------------------------------------------------------------------------------
-
-_ALL, _MADE, _RUN = (TASK, ACTOR, CALL), (TASK, ACTOR), (TASK, CALL)
 _text = _instance(str, "a string")
 
 
@@ -233,19 +230,24 @@ def tensor_transport(name: str, value: Any) -> str | None:
     return str(value.lower())
 
 
+# -- the table ----------------------------------------------------------------------------------
+
+_ALL, _MADE, _RUN = (TASK, ACTOR, CALL), (TASK, ACTOR), (TASK, CALL)
 _flag = _instance(bool, "True or False")
 _mapping = _instance(Mapping, "a dictionary")
 _or_forever = _count(-1, "a number of at least 0, or -1 for ever")
 
 OPTIONS: dict[str, Option] = {
     "num_returns": Option(_RUN, _num_returns, "num_returns"),
-    "num_cpus": Option(_MADE, _quantity, "num_cpus"),
+    "num_cpus": Option(_MADE, quantity, "num_cpus"),
     "num_gpus": Option(_MADE, _gpus, "num_gpus"),
-    "memory": Option(_MADE, _bytes, "memory"),
-    "resources": Option(_MADE, _resources, "resources"),
-    "accelerator_type": Option(_MADE, _accelerator_type, "accelerator_type"),
+    "memory": Option(_MADE, whole_bytes, "memory"),
+    "resources": Option(_MADE, custom_resources, "resources"),
+    "accelerator_type": Option(
+        _MADE, _instance(str, "the name of an accelerator"), "accelerator_type"
+    ),
     "name": Option(_ALL, _text, "name"),
-    "runtime_env": Option(_MADE, _runtime_env, "runtime_env"),
+    "runtime_env": Option(_MADE, runtime_env, "runtime_env"),
     "scheduling_strategy": Option(_MADE, _strategy, "scheduling_strategy"),
     "placement_group": Option(_MADE, _group, "placement_group"),
     "placement_group_bundle_index": Option(

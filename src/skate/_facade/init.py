@@ -279,16 +279,16 @@ def init(
     wanted = {
         "address": address,
         "engine": "inline" if local_mode else engine,
-        "num_cpus": option_table._quantity("num_cpus", num_cpus),
+        "num_cpus": option_table.quantity("num_cpus", num_cpus),
         "num_gpus": option_table.gpus_of_machine("num_gpus", num_gpus),
         "memory": memory,
-        "resources": option_table._resources("resources", resources),
+        "resources": option_table.custom_resources("resources", resources),
         "labels": _labels(labels),
         "object_store_memory": _store_memory(object_store_memory),
         "namespace": option_table.namespace(
             "namespace", of_job.get("namespace") if namespace is None else namespace
         ),
-        "runtime_env": option_table._runtime_env("runtime_env", runtime_env),
+        "runtime_env": option_table.runtime_env("runtime_env", runtime_env),
         "log_to_driver": None if log_to_driver else False,
         "preload": _module_names("preload", preload),
         "spill_dir": spill_dir,
@@ -305,7 +305,7 @@ def init(
 
 
 def _store_memory(value: object) -> int | None:
-    size: int | None = option_table._bytes("object_store_memory", value)
+    size: int | None = option_table.whole_bytes("object_store_memory", value)
     if size is not None and size < _SMALLEST_STORE_BYTES:
         raise wrong_value(
             "object_store_memory", value, f"at least {_SMALLEST_STORE_BYTES:,} bytes"
@@ -414,7 +414,7 @@ def _from_private(kwargs: dict[str, Any], spill_dir: str | None) -> tuple[int | 
     for name in ("memory", "temp_dir"):  # until Ray 1.0
         if name in kwargs:
             kwargs.setdefault(f"_{name}", kwargs.pop(name))
-    memory = option_table._bytes("_memory", kwargs.pop("_memory", None))
+    memory = option_table.whole_bytes("_memory", kwargs.pop("_memory", None))
     temp_dir = kwargs.pop("_temp_dir", None)
     place = kwargs.pop("_object_spilling_directory", None) or _place_to_spill(kwargs)
     return memory, spill_dir or place or temp_dir
@@ -476,7 +476,7 @@ def _module_names(name: str, value: Any) -> list[str] | None:
 
 
 def _labels(labels: dict[str, str] | None) -> dict[str, str] | None:
-    option_table._mapping("labels", labels)
+    mapping("labels", labels)
     for name, value in (labels or {}).items():
         if not all(isinstance(text, str) for text in (name, value)):
             raise TypeError(f"labels takes strings for names and values; got {name!r}: {value!r}")
