@@ -9,6 +9,7 @@ from typing import Any
 
 import skate
 from skate.engine import current_engine
+from skate.util.state import StateRow
 
 _PAUSE_SECONDS = 0.05
 
@@ -86,12 +87,13 @@ class LogSubscription(_Subscription):
 
 
 def _published(row: dict[str, Any]) -> dict[str, Any]:
-    return {
+    told = {
         "job_id": row["job_id"],
         "type": _KINDS.get(row["error_type"], "task"),
         "error_message": row["error_message"],
         "timestamp": (row["end_time_ms"] or 0) / 1000,
     }
+    return StateRow(told)
 
 
 def _batch(piece: dict[str, Any]) -> dict[str, Any]:

@@ -48,6 +48,13 @@ class Sync:
         started.set()
         threading.Event().wait()
 
+    def answer(self, started, go, fail=False):
+        started.set()
+        go.wait()
+        if fail:
+            raise ValueError("on purpose")
+        return "answered"
+
     def pid(self):
         return os.getpid()
 
@@ -59,6 +66,9 @@ class Async(Sync):
     async def hold(self, started):
         started.set()
         await asyncio.Event().wait()
+
+    async def answer(self, started, go, fail=False):
+        return await asyncio.to_thread(super().answer, started, go, fail)
 
     async def pid(self):
         return os.getpid()
@@ -121,8 +131,29 @@ def test_the_process_ends_in_order(kind, tmp_path):
 
 @parallel
 @pytest.mark.parametrize("kind", ["threads", "groups", "async groups"])
-def test_calls_under_way_fail_too(kind, flag):
-    actor = actor_of(kind)
+def test_calls_under_way_are_answered_before_the_end(kind, flag):
+    actor = actor_of(kind, max_concurrency=3)
+    process = psutil.Process(skate.get(actor.pid.remote(), timeout=PATIENCE))
+    go, begun = flag("go"), [flag("first"), flag("second")]
+    answered = actor.answer.remote(begun[0], go)
+    failed = actor.answer.remote(begun[1], go, True)
+    for started in begun:
+        started.wait()
+    left = leave_by(actor, "exit_actor", concurrency_group=None if kind == "threads" else "io")
+    skate.wait([left], timeout=0)
+    go.set()
+    assert skate.get(answered, timeout=PATIENCE) == "answered"
+    with pytest.raises(ValueError, match="on purpose"):
+        skate.get(failed, timeout=PATIENCE)
+    with pytest.raises(ActorDied):
+        skate.get(left, timeout=PATIENCE)
+    eventually(lambda: has_ended(process))
+
+
+@local_only
+@pytest.mark.parametrize("kind", ["threads", "groups", "async groups"])
+def test_calls_under_way_that_do_not_end_fail_too(kind, flag):
+    actor = actor_of(kind, runtime_env={"env_vars": {"SKATE_ACTOR_EXIT_SECONDS": "0.1"}})
     started = flag("started")
     held = actor.hold.remote(started)
     started.wait()
@@ -254,7 +285,7 @@ def test_a_coroutine_of_the_users_own_exits(tally):
 
 @local_only
 def test_what_does_not_let_itself_be_cancelled_does_not_keep_an_async_actor():
-    @skate.remote
+    @skate.remote(runtime_env={"env_vars": {"SKATE_ACTOR_EXIT_SECONDS": "0.1"}})
     class Stubborn:
         async def hold(self):
             while True:

@@ -37,6 +37,8 @@ def run_event_loop(execution: Execution, creation: Work, settings: WorkSettings)
             loop.run_until_complete(actor.run())
         except SystemExit as exit:  # in a task of the user's own
             execution.leave(exit, execution.actor.label)
+            with suppress(SystemExit):
+                loop.run_until_complete(actor.until_stopped())
         with suppress(SystemExit):  # of those that were cancelled
             loop.run_until_complete(actor.wind_up())
     finally:
@@ -71,7 +73,11 @@ class _Actor:
                 self._deliver(work)
         self._loop.add_reader(execution.engine.reactor.fileno(), self._read)
         self._read()
-        if not execution.exiting:
+        await self.until_stopped()
+
+    async def until_stopped(self) -> None:
+        """Wait until nothing is left to do for the actor."""
+        if not self._execution.ended.done:
             await self._stopped.wait()
 
     async def wind_up(self) -> None:
@@ -95,7 +101,7 @@ class _Actor:
 
     def _read(self) -> None:
         self._execution.engine.reactor.help()
-        if self._execution.exiting:
+        if self._execution.ended.done:
             self._stopped.set()
 
     def _deliver(self, work: Work) -> None:
@@ -168,11 +174,18 @@ class _Lane:
                 if not self._execution.exiting:  # else it is for the hub to tell
                     await self.perform(work)
         except asyncio.CancelledError:
-            if not self._execution.exiting:  # then the hub tells how the actor ended
+            if not self._execution.ended.done:  # then the hub tells how the actor ended
                 self._execution.answers.cancelled(work)
                 self.plan_flush()
 
     async def perform(self, work: Work) -> None:
+        self._execution.begun.add(work.id)
+        try:
+            await self._run_call(work)
+        finally:
+            self._execution.call_ended(work.id)
+
+    async def _run_call(self, work: Work) -> None:
         execution = self._execution
         start = time.perf_counter()
         try:

@@ -45,6 +45,14 @@ class ExitActor(SystemExit):
     """Raised by exit_actor(): ends the actor after this call."""
 
 
+def _exit_seconds() -> float:
+    """Return how long calls may go on after another one has ended their actor."""
+    try:
+        return max(0.0, float(os.environ.get("SKATE_ACTOR_EXIT_SECONDS", "30")))
+    except ValueError:
+        return 30.0  # who exits has nobody to tell
+
+
 class Execution:
     """The work of one worker process."""
 
@@ -57,6 +65,7 @@ class Execution:
         self.unanswered: set[int] = set()  # ids of the work that is here
         self.callers: dict[int, Connection] = {}  # who wants to know of it, if not the hub
         self.cancelled: set[int] = set()  # those of them that somebody has cancelled
+        self.begun: set[int] = set()  # calls that run now, where several run at a time
         self.exiting: bool = False
         self.exit_code: int = 0
         self.ended: Waiter = Waiter()  # done when this process is to end
@@ -279,6 +288,19 @@ class Execution:
                 why = f"it ended itself with {said}" if wanted else f"{who} called {said}"
                 self.engine.send(m.ActorExiting(wanted, why))
                 self.exit_code = 0 if wanted else _exit_code(exit)
+                if wanted and self.begun:
+                    self.exiting = True  # nothing else begins; `call_ended` ends it
+                    self.engine.reactor.call_later(_exit_seconds(), self._on_exit)
+                else:
+                    self._on_exit()
+
+    def call_ended(self, id: int) -> None:
+        """Note the end of a call where several run at a time: those that run beside the one that
+        ends the actor give their answers, and the last of them lets it end."""
+        self.begun.discard(id)
+        if self.exiting and not self.begun and not self.ended.done:
+            self.engine.reactor.flush()
+            with self.engine.lock:
                 self._on_exit()
 
     def _flush_unless_short(self, key: object) -> None:

@@ -34,7 +34,7 @@ def run_threads(execution: Execution, creation: Work, settings: WorkSettings) ->
         execution.deliver = deliver
         while execution.queue:
             deliver(execution.queue.popleft())
-    if not execution.exiting:
+    if not execution.ended.done:
         execution.engine.reactor.run_until(execution.ended)
 
 
@@ -86,6 +86,14 @@ class _Group:
 
 
 def _perform(execution: Execution, work: Work, start: float) -> None:
+    execution.begun.add(work.id)
+    try:
+        _run(execution, work, start)
+    finally:
+        execution.call_ended(work.id)
+
+
+def _run(execution: Execution, work: Work, start: float) -> None:
     if work.id in execution.cancelled:
         execution.answers.cancelled(work)
         return

@@ -60,6 +60,11 @@ class Connection:
                 break
         return not self._unsent
 
+    def finish(self) -> None:
+        """Write everything, after whoever is at it: the process is about to end."""
+        with self._writing:
+            self._write_collected()
+
     def _write_collected(self) -> None:
         if self.closed:
             self.outbox = []

@@ -41,7 +41,7 @@ def run_worker(number: int, settings: Mapping[str, Any], fds: Sequence[int]) -> 
             engine.finish_lines(writer)
         engine.reactor.flush()
         os.set_blocking(fds[0], True)
-        engine.hub.flush()
+        engine.hub.finish()
 
 
 def _exit_code(exit: SystemExit) -> int:
