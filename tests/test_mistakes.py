@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,11 @@ MISTAKES: list[tuple[str, Callable[[], Any], type[Exception], str, str]] = [
     ("instantiate", lambda: Counter(), TypeError, "cannot be instantiated", "Counter.remote("),
     ("inherit from an actor", inherit, TypeError, "Inheriting from actor", "plain"),
     ("get a value", lambda: skate.get(3), ValueError, "got int: 3", "a value already"),
+    ("get a future", lambda: skate.get(Future()), ValueError, "got Future", "its result()"),
+    ("write with an unknown mode", lambda: data.range(1).write_csv("folder", mode="w"),
+     ValueError, "got 'w'", "'append', 'overwrite'"),
+    ("read with pandas' keyword", lambda: data.read_csv("example://iris.csv", sep=";"),
+     TypeError, "['sep']", "parse_options="),
     ("get a tuple", lambda: skate.get((skate.put(1),)), ValueError, "got tuple", "make it a list"),
     ("get nested", lambda: skate.get([[skate.put(1)]]), TypeError, "item 0 is list", "flatten"),
     ("get a handle", lambda: skate.get(Counter.remote()), ValueError, "got the handle", "methods"),

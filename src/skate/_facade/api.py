@@ -161,6 +161,8 @@ def _not_refs(given: object) -> Exception:
     if not isinstance(given, list):
         is_many = isinstance(given, (tuple, set, dict)) or hasattr(given, "__next__")
         hint = "make it a list" if is_many else "what is no reference is a value already"
+        if callable(getattr(given, "result", None)):  # a future, or the response of a handle
+            hint = "wait for it with its result(), or await it"
         return ValueError(f"{wanted}; got {type(given).__name__}: {shown(given)}: {hint}")
     index, item = next((i, x) for i, x in enumerate(given) if type(x) is not ObjectRef)
     hint = ": flatten nested lists first" if isinstance(item, (list, tuple)) else ""

@@ -68,8 +68,8 @@ def _dataset(source: Source, given: dict[str, Any]) -> Dataset:
         known = sorted((*FILES, *PLAN, *REMOTE))
         raise TypeError(
             f"unknown arguments {sorted(given)}; there are {known}, and those of the library that "
-            "parses; of pyarrow, convert_options=pyarrow.csv.ConvertOptions(column_types=...) and "
-            "the like"
+            "parses; of pyarrow, parse_options=pyarrow.csv.ParseOptions(delimiter=...), "
+            "convert_options=pyarrow.csv.ConvertOptions(column_types=...) and the like"
         )
     blocks = blocks_wanted(settings.get("parallelism", -1), settings.get("override_num_blocks"))
     concurrency = settings.get("concurrency")

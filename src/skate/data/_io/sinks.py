@@ -30,6 +30,11 @@ class SaveMode(str, Enum):
     CREATE = "create"
     UPSERT = "upsert"
 
+    @classmethod
+    def _missing_(cls, value: object) -> SaveMode:
+        allowed = ", ".join(repr(member.value) for member in cls)
+        raise ValueError(f"mode takes {allowed}; got {value!r}")
+
 
 @dataclass
 class WriteResult(Generic[WriteReturnType]):
