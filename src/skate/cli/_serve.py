@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from skate._core.optional_imports import try_import
+from skate.cli._tables import pair_of
 
 if TYPE_CHECKING:
     from click import Group, Parameter
@@ -29,6 +30,7 @@ _DEPLOY = """Give applications to an instance that runs, and return when they an
 
 What a config file does not name any more is deleted.
 """
+_ARGUMENT_FORM = "arguments of an application look like KEY=VALUE"
 _BUILD = "Write a config file for the applications at these import paths."
 
 
@@ -203,16 +205,9 @@ def _config(
         "name": name,
         "route_prefix": route_prefix,
         "import_path": target,
-        "args": dict(map(_pair, arguments)),
+        "args": dict(pair_of(one, _ARGUMENT_FORM) for one in arguments),
     }
     return ServeDeploySchema.model_validate({"applications": [app]})
-
-
-def _pair(argument: str) -> tuple[str, str]:
-    key, separator, value = argument.partition("=")
-    if not separator or not key:
-        raise ValueError(f"arguments of an application look like KEY=VALUE; got {argument!r}")
-    return key, value
 
 
 def _remember(config: ServeDeploySchema, port: int) -> None:

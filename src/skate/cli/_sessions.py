@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from skate.cli._tables import commands_of, json_option, show_rows
+from skate.cli._tables import commands_of, json_option, pair_of, show_rows
 
 if TYPE_CHECKING:
     from skate.engine.sessions import Session
@@ -32,6 +32,7 @@ _COLUMNS: dict[str, tuple[str, ...]] = {
 }
 KINDS = ("tasks", "actors", "objects", "workers", "datasets", "trials", "deployments")
 _FOLLOW_SECONDS = 0.3
+_FILTER_FORM = "--filter looks like KEY=VALUE, as state=RUNNING"
 _MEMORY_COLUMNS = ("session", "size", "where", "made_by", "held_by", "line", "object_id")
 
 
@@ -188,7 +189,7 @@ def _list(
 ) -> None:
     from skate.engine.sessions import resident_bytes
 
-    wanted = [_pair(one) for one in filters]
+    wanted = [pair_of(one, _FILTER_FORM) for one in filters]
     rows = [row for one in _answering(session) for row in one.rows(kind)]
     for key, _ in wanted:
         if rows and not any(key in row for row in rows):
@@ -199,13 +200,6 @@ def _list(
     _show(rows[:limit], _COLUMNS.get(kind), as_json, f"no {kind}")
     if len(rows) > limit and not as_json:
         print(f"… and {len(rows) - limit} more (--limit)")
-
-
-def _pair(text: str) -> tuple[str, str]:
-    key, separator, value = text.partition("=")
-    if not separator or not key:
-        raise ValueError(f"--filter looks like KEY=VALUE, as state=RUNNING; got {text!r}")
-    return key, value
 
 
 def _is(found: object, wanted: str) -> bool:

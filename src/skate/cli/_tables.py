@@ -70,6 +70,14 @@ def commands_of(click: Any, rows: Iterable[tuple[str, str, Any, Sequence[Any]]])
     ]
 
 
+def pair_of(text: str, looks_like: str) -> tuple[str, str]:
+    """Return what stands before and behind the first `=`; `looks_like` is for the error."""
+    key, separator, value = text.partition("=")
+    if not separator or not key:
+        raise ValueError(f"{looks_like}; got {text!r}")
+    return key, value
+
+
 def told(click: Any, command: Callable[..., None]) -> Callable[..., None]:
     """Return the command with mistakes of the user as one line instead of a traceback."""
 

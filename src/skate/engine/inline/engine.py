@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -36,7 +35,7 @@ from skate.engine.base import (
     method_name,
 )
 from skate.engine.inline.actors import Construction, InlineActor, MethodCall, as_refused_actor
-from skate.engine.inline.calls import ActorExit, Arguments, Call, Results, current
+from skate.engine.inline.calls import ActorExit, Arguments, Call, Results, current, span_event
 from skate.engine.inline.lanes import Lane
 from skate.engine.inline.names import Names
 from skate.engine.inline.objects import Objects
@@ -449,14 +448,7 @@ class InlineEngine(Engine):
         return list(self._events)
 
     def profile(self, name: str, extra: Mapping[str, object]) -> Span:
-        return Span(name, extra, self._record_span)
-
-    def _record_span(
-        self, name: str, start: float, micros: int, extra: Mapping[str, object]
-    ) -> None:
-        where = {"pid": os.getpid(), "tid": threading.get_ident()}
-        event = {"cat": "span", "name": name, "ph": "X", "ts": start * 1e6, "dur": micros}
-        self._events.append({**event, **where, "args": dict(extra)})
+        return Span(name, extra, lambda *span: self._events.append(span_event(*span)))
 
     # -- placement groups ----------------------------------------------------------------------
 
