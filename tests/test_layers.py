@@ -6,6 +6,7 @@ import ast
 import os
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,13 @@ ON_TOP = ("compat", "cli", "dashboard", "testing", "util", "experimental")
 IMPLEMENTATIONS = ("inline", "local", "ray")
 
 
-def imports_of(path: Path) -> Iterator[str]:
+@cache
+def imports_of(path: Path) -> tuple[str, ...]:
     """Absolute names of all modules that a file imports, wherever in the file."""
+    return tuple(_imports_in(path))
+
+
+def _imports_in(path: Path) -> Iterator[str]:
     package = list(path.relative_to(PACKAGE.parent).with_suffix("").parts[:-1])
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
