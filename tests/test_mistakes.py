@@ -90,7 +90,8 @@ MISTAKES: list[tuple[str, Callable[[], Any], type[Exception], str, str]] = [
     ("get a future", lambda: skate.get(Future()), ValueError, "got Future", "its result()"),
     ("write with an unknown mode", lambda: data.range(1).write_csv("folder", mode="w"),
      ValueError, "got 'w'", "'append', 'overwrite'"),
-    ("read with pandas' keyword", lambda: data.read_csv("example://iris.csv", sep=";"),
+    ("read with pandas' keyword",
+     lambda: data.read_csv("example://iris.csv", sep=";"),  # type: ignore[call-arg]
      TypeError, "['sep']", "parse_options="),
     ("get a tuple", lambda: skate.get((skate.put(1),)), ValueError, "got tuple", "make it a list"),
     ("get nested", lambda: skate.get([[skate.put(1)]]), TypeError, "item 0 is list", "flatten"),
