@@ -74,7 +74,8 @@ install_browser() {
     # Chromium, for the tests of the page; only where this script may install packages.
     if command -v chromedriver >/dev/null && command -v chromium >/dev/null; then return 0; fi
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null &&
-        apt-get install --yes --no-install-recommends chromium chromium-driver >/dev/null 2>&1; then return 0; fi
+        DEBIAN_FRONTEND=noninteractive timeout 300 apt-get install --yes --no-install-recommends \
+            chromium chromium-driver </dev/null >/dev/null 2>&1; then return 0; fi
     echo "no chromium (Debian: apt-get install chromium-driver): tests of the page in a browser are skipped"
 }
 
