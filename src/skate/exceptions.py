@@ -309,7 +309,7 @@ class ActorDiedError(ActorError):
         if isinstance(cause, TaskError):
             actor_id = actor_id or cause._actor_id
             exit_type = exit_type or "USER_ERROR"
-            text = f"The actor died because of an error raised in its creation task, {cause}"
+            text = f"The actor is dead after an error raised in its creation task:\n{cause}"
         else:
             crashed = exit_type == "SYSTEM_ERROR"
             text = self.BASE_ERROR_MSG.replace("died", "died unexpectedly", crashed)

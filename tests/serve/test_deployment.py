@@ -112,7 +112,7 @@ def test_types_that_are_refused() -> None:
             Model.options(ray_actor_options=options)
     with pytest.raises(TypeError, match="from 1 to 100"):
         Model.options(max_replicas_per_node="1")
-    with pytest.raises(ValueError, match="not allowed when placement_group_bundles is provided"):
+    with pytest.raises(ValueError, match="placement_group_bundles exclude each other"):
         Model.options(max_replicas_per_node=2, placement_group_bundles=[{"CPU": 1}])
 
 

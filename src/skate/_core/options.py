@@ -66,15 +66,10 @@ def quantity(name: str, value: Any) -> float | None:
         raise wrong_value(name, value, allowed) from None
     if number < 0:
         raise ValueError(
-            f"The quantity of resource {name} cannot be negative: it takes {allowed}; "
+            f"the quantity of resource {name} cannot be negative: it takes {allowed}; "
             f"got {value!r}"
         )
-    if 0 < number < _SMALLEST:
-        raise ValueError(
-            f"The precision of the fractional quantity of resource {name} cannot go beyond "
-            f"{_SMALLEST}: it takes {allowed}; got {value!r}"
-        )
-    if not number <= _LARGEST:
+    if not number <= _LARGEST or 0 < number < _SMALLEST:
         raise wrong_value(name, value, allowed)
     return number
 

@@ -540,7 +540,7 @@ def exit_actor() -> None:
     engine = current_engine()
     if engine.context().actor is None:
         raise TypeError(
-            "exit_actor API is called on a non-actor worker: it ends the actor whose method "
+            "exit_actor() was called on a non-actor worker: it ends the actor whose method "
             "calls it, and this code runs in none"
         )
     engine.exit_actor()

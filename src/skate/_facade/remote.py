@@ -135,7 +135,7 @@ class RemoteFunction(RemoteCallable[P, R_co, Out_co]):
         """
         if "max_calls" in options:
             raise ValueError(
-                "Setting 'max_calls' is not supported in '.options()'. It is the function's: give "
+                "'max_calls' is not supported in .options(): it belongs to the function, so give "
                 "it to @remote"
             )
         given = {**self._given, **option_table.check_options(option_table.TASK, options)}

@@ -211,14 +211,14 @@ def _check_together(checked: GivenOptions) -> None:
     per_node = checked.get("max_replicas_per_node")
     if per_node is not None and bundles:
         raise ValueError(
-            "Setting max_replicas_per_node is not allowed when placement_group_bundles is "
-            f"provided. The bundles say where replicas are; got max_replicas_per_node={per_node}"
+            "max_replicas_per_node and placement_group_bundles exclude each other, as the bundles "
+            f"say where replicas are; got max_replicas_per_node={per_node}"
         )
     selectors = checked.get("placement_group_bundle_label_selector")
     if selectors and not bundles:
         raise ValueError(
-            "Setting bundle_label_selector is not allowed when placement_group_bundles is not "
-            f"provided, which it says something of; got {selectors}"
+            "a bundle_label_selector says something of placement_group_bundles, and there are "
+            f"none; got {selectors}"
         )
     if selectors and len(selectors) not in (1, len(bundles)):
         raise ValueError(
