@@ -113,5 +113,5 @@ class TestNamesOfColumns:
         options = {"on": "id", "right_on": "uid"}
         joined = left.join(right, "inner", **options, left_suffix="_l", right_suffix="_r")
         assert joined.take_all() == [{"id_l": 1, "uid": 6, "id_r": 21}]
-        with pytest.raises(ValueError, match="suffixes cannot be both None"):
+        with pytest.raises(ValueError, match="nothing tells them apart"):
             left.join(right, "inner", **options).take_all()

@@ -130,8 +130,8 @@ class Join(plan.Exchange):
         both = set(left) & set(right)
         if both and (self.left_suffix or "") == (self.right_suffix or ""):
             raise ValueError(
-                f"both sides have the columns {sorted(both)}. Left and right columns suffixes "
-                "cannot be both None or the same: give left_suffix or right_suffix"
+                f"both sides have the columns {sorted(both)}, and nothing tells them apart: give "
+                "left_suffix or right_suffix, or both and not the same"
             )
         lefts = {name: name + (self.left_suffix or "") * (name in both) for name in left}
         rights = {name: name + (self.right_suffix or "") * (name in both) for name in right}

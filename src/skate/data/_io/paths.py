@@ -163,10 +163,10 @@ def find(
 def _no_files(given: Sequence[Any], extensions: Sequence[str] | None) -> NoFilesError:
     places = [os.fspath(path) for path in given]
     if extensions is None:
-        return NoFilesError(f"No input files found to read: there is no file in {places}")
+        return NoFilesError(f"nothing to read: there is no file in {places}")
     return NoFilesError(
-        f"No input files found to read with the following file extensions: {list(extensions)}, "
-        f"in {places}; file_extensions=None takes files of any name"
+        f"nothing to read: no file in {places} has one of the extensions {list(extensions)}; "
+        "file_extensions=None takes files of any name"
     )
 
 

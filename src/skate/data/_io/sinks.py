@@ -176,10 +176,9 @@ class UniqueNames(FilenameProvider):
         name = self._names.get_filename_for_block(block, write_uuid, task_index, block_index)
         if write_uuid not in name:
             raise ValueError(
-                f"Write UUID {write_uuid!r} is missing from filename template {name!r}. "
-                "This could result in files being overwritten by a later write. "
-                "Modify your FileNameProvider implementation to have `write_uuid` in its names, "
-                "or write with mode='overwrite'"
+                f"the file name {name!r} lacks the UUID of its write, {write_uuid!r}, so that a "
+                "later one may take its place: have the FilenameProvider put `write_uuid` into "
+                "its names, or write with mode='overwrite'"
             )
         return name
 
