@@ -74,7 +74,7 @@ class FolderSource:
     is_over = False
 
     def __init__(self, path: str) -> None:
-        self.runs = RunShelf()
+        self.runs: RunShelf = RunShelf()
         self._path = path
         for run in find_runs(path):
             self.runs.add(run)

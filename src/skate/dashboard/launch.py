@@ -86,10 +86,10 @@ class DriverPage:
     def __init__(self, port: int | None = None) -> None:
         for module in ("starlette", "uvicorn"):
             try_import(module, "serve")
-        self.pid = os.getpid()
+        self.pid: int = os.getpid()
         self._token = new_token()
         self._listener = listening_socket(port)
-        self.address = address_of(self._listener, self._token)
+        self.address: str = address_of(self._listener, self._token)
         self._home = ""
         self._process: subprocess.Popen[bytes] | None = None
         self._wake, self._woken = os.pipe()

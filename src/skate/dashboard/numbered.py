@@ -16,7 +16,7 @@ class Numbered:
     """
 
     def __init__(self, most: int) -> None:
-        self.total = 0
+        self.total: int = 0
         self._kept: deque[Any] = deque(maxlen=most)
 
     def extend(self, items: Iterable[Any]) -> None:

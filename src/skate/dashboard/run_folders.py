@@ -107,9 +107,9 @@ class TrialFolder:
     """
 
     def __init__(self, name: str, folder: str, config: Row) -> None:
-        self.name = name
+        self.name: str = name
         self.folder = folder
-        self.config = config
+        self.config: Row = config
         self.state = ""  # as the search has noted it; "": not at all
         self.last: Row = {}
         self._results = Lines(os.path.join(folder, RESULTS))
@@ -192,9 +192,9 @@ class RunFolder:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.name = os.path.basename(os.path.normpath(path))
+        self.name: str = os.path.basename(os.path.normpath(path))
         self.kind = "search" if _is_search(path) else "training"
-        self.version = 0  # grows when there is something new
+        self.version: int = 0  # grows when there is something new
         self.metric: str | None = None  # by which a search compares
         self.mode: str | None = None
         self._states = Lines(os.path.join(path, STATES))

@@ -37,8 +37,8 @@ class SessionSource:
     """
 
     def __init__(self, session: Session) -> None:
-        self.runs = RunShelf()
-        self.is_over = False
+        self.runs: RunShelf = RunShelf()
+        self.is_over: bool = False
         self._session = session
         self._lock = threading.RLock()
         self._asked = float("-inf")

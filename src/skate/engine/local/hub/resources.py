@@ -59,7 +59,7 @@ class ResourcePool:
         numbered: Numbered | None = None,
         growing: bool = False,
     ) -> None:
-        self.growing = growing  # more may come: what is too much today waits
+        self.growing: bool = growing  # more may come: what is too much today waits
         self.total: dict[str, int] = dict(total)
         self.free: dict[str, int] = dict(total)
         self.owed: dict[str, int] = {}  # taken away while in use: is not free when it comes back

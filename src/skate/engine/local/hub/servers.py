@@ -134,7 +134,8 @@ class ForkServer:
         self.dead: bool = False
         self._collected = False  # its exit status: its pid may be another's from then on
         self.workers: dict[int, WorkerProcess] = {}
-        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.control: socket.socket = ours
         self.control.setblocking(False)
         self.requests: ForkRequests = ForkRequests(self.control)
         fd = 3

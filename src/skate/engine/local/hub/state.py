@@ -54,7 +54,7 @@ class State:
         self.runs: deque[tuple[Any, ...]] = deque(maxlen=_MOST_RUNS)  # as of `run_of`
         self.ended_tasks = 0  # how many there were of the former
         self.failures: deque[tuple[int, Packed]] = deque(maxlen=_MOST_FAILURES)  # by task
-        self.remembered_failures = 0  # so far
+        self.remembered_failures: int = 0  # so far
         # Named by the program: name, beginning, microseconds, further values, process.
         self.spans: deque[tuple[str, float, int, dict[str, Any], int]] = deque(maxlen=_MOST_RUNS)
         self.answered: list[WorkerProcess] = []  # who may have room for more work
