@@ -19,6 +19,7 @@ MADE = {
     train_errors.ControllerError: lambda cls: cls(ValueError("no room")),
     train_errors.LoopExitedError: lambda cls: cls(3),
     tune_errors.LostDataError: lambda cls: cls("runs/search", "param_space"),
+    tune_errors.TrialTimeoutError: lambda cls: cls("trial_1", 10.0),
     tune_errors.MissingMetricError: lambda cls: cls("loss", "trial_1", {"accuracy": 1}),
 }
 

@@ -269,15 +269,8 @@ def init(
     runtime_env = logging_setup.apply_config(
         logging_config, runtime_env or of_job.get("runtime_env")
     )
-    if not isinstance(address, (str, type(None))):
-        raise wrong_type("address", address, "a string")
-    if address not in (None, "", *_HERE) and kwargs.get("_system_config") is not None:
-        raise ValueError(
-            f"_system_config is for a session that begins, and address={address!r} asks for one "
-            "that runs: leave one of them out"
-        )
     wanted = {
-        "address": address,
+        "address": _checked_address(address, kwargs.get("_system_config")),
         "engine": "inline" if local_mode else engine,
         "num_cpus": option_table.quantity("num_cpus", num_cpus),
         "num_gpus": option_table.gpus_of_machine("num_gpus", num_gpus),
@@ -302,6 +295,17 @@ def init(
         started = _start(wanted, ignore_reinit_error)
         show(started)
     return ClientContext(started)
+
+
+def _checked_address(address: object, system_config: object) -> str | None:
+    if not isinstance(address, (str, type(None))):
+        raise wrong_type("address", address, "a string")
+    if address not in (None, "", *_HERE) and system_config is not None:
+        raise ValueError(
+            f"_system_config is for a session that begins, and address={address!r} asks for one "
+            "that runs: leave one of them out"
+        )
+    return address
 
 
 def _store_memory(value: object) -> int | None:

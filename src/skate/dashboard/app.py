@@ -41,7 +41,7 @@ _HEADERS = (
 _SEEN = ("tasks", "failures", "ended_actors", "logs", "memory")
 
 
-class Source(Protocol):
+class PageSource(Protocol):
     """What the page is about: a session, or folders."""
 
     runs: RunShelf
@@ -68,7 +68,7 @@ class Visits:
         return math.inf if self._last is None else time.monotonic() - self._last
 
 
-def page(source: Source, token: str, visits: Visits) -> ASGIApp:
+def page(source: PageSource, token: str, visits: Visits) -> ASGIApp:
     """Return the application.
 
     Args:
@@ -128,7 +128,7 @@ class _Guard:
 
 
 class _Answers:
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: PageSource) -> None:
         self._source = source
 
     def news(self, request: Request) -> Response:

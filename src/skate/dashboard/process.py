@@ -14,7 +14,7 @@ from typing import Any
 
 import uvicorn
 
-from skate.dashboard.app import Source, Visits, page
+from skate.dashboard.app import PageSource, Visits, page
 from skate.dashboard.launch import STAYS
 from skate.dashboard.session_source import SessionSource
 from skate.engine.sessions import Session
@@ -27,7 +27,7 @@ _IDLE_SECONDS = 600.0  # without a look, while the driver goes on and can start 
 
 def serve(
     listener: socket.socket,
-    source: Source,
+    source: PageSource,
     token: str,
     visits: Visits,
     is_needed: Callable[[], bool],
@@ -126,7 +126,7 @@ def _follow_driver(following: Following) -> None:
         os.write(1, STAYS)
 
 
-def serve_here(source: Source, token: str, listener: socket.socket) -> None:
+def serve_here(source: PageSource, token: str, listener: socket.socket) -> None:
     """Serve the page until Ctrl-C, or until its session is over and nobody looks.
 
     Args:

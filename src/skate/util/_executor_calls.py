@@ -36,11 +36,11 @@ class CallBook:
     def __init__(self, limited: bool) -> None:
         self.limited = limited
         # The futures of calls that are not known to have ended, by their references.
-        self.running: dict[Any, weakref.ref[Call]] = {}
+        self.running: dict[Any, weakref.ref[ExecutorCall]] = {}
         self.callbacks = Callbacks()
 
 
-class Call(concurrent.futures.Future[Any]):
+class ExecutorCall(concurrent.futures.Future[Any]):
     """The future of one call.
 
     Its condition, which every user of a future asks for who waits or wants to be told, is made

@@ -1,6 +1,6 @@
 """`concurrent.futures.Executor` on tasks.
 
-    submit(fn, …) ──► a task at once ──► Call, a future that asks for the value when it is wanted
+    submit(fn, …) ──► a task at once ──► ExecutorCall, a future that asks for the value when wanted
     submit(fn, …) ──► pending ──► a task, when one of `max_workers` calls has ended
 
 Calls go to the engine as they come, and its CPUs limit how many run. Nobody is told of their ends
@@ -32,7 +32,7 @@ import skate
 from skate._core.argument_checks import mapping, seconds, whole_number, wrong_type
 from skate._core.futures import when_done
 from skate.exceptions import ObjectLostError
-from skate.util._executor_calls import Call, CallBook, CallCrashedError, begun_tasks
+from skate.util._executor_calls import CallBook, CallCrashedError, ExecutorCall, begun_tasks
 from skate.util._initializer import Initialized
 
 T = TypeVar("T")
@@ -103,7 +103,7 @@ class Executor(concurrent.futures.Executor):
         self._closed = False
         self._book = CallBook(limited=self._limit is not None)
         self._handed_over = 0
-        self._pending: deque[Call] = deque()
+        self._pending: deque[ExecutorCall] = deque()
         self._active = 0  # calls that were handed over and have not ended, where there is a limit
         _executors.add(self)
         weakref.finalize(self, _abandoned.update, self._book.running).atexit = False
@@ -137,7 +137,7 @@ class Executor(concurrent.futures.Executor):
         """
         if not callable(fn):
             raise wrong_type("fn", fn, "a function")
-        call = Call(self._book, fn, args, kwargs)
+        call = ExecutorCall(self._book, fn, args, kwargs)
         with self._lock:
             if self._closed:
                 raise RuntimeError("cannot schedule new futures after shutdown")
@@ -231,18 +231,18 @@ class Executor(concurrent.futures.Executor):
             self._book.running.clear()
             self._book.callbacks.end()
 
-    def _callers(self) -> list[Call]:
+    def _callers(self) -> list[ExecutorCall]:
         """Return the futures of calls that the engine has, as far as somebody keeps them."""
         return [call for ref in [*self._book.running.values()] if (call := ref()) is not None]
 
-    def _cancel(self, calls: list[Call]) -> None:
+    def _cancel(self, calls: list[ExecutorCall]) -> None:
         begun = begun_tasks()
         for call in calls:
             call.cancel_unless(begun)
 
     # -- from a call to a task -----------------------------------------------------------------
 
-    def _hand_over(self, call: Call) -> None:
+    def _hand_over(self, call: ExecutorCall) -> None:
         """Make a task of the call, or its error where that cannot be done."""
         fn, args, kwargs = call.work
         call.work = None
@@ -310,7 +310,7 @@ class Executor(concurrent.futures.Executor):
                 tell = functools.partial(self._book.callbacks.later, self._ended, call)
                 when_done(call.ref, tell)
 
-    def _ended(self, call: Call) -> None:
+    def _ended(self, call: ExecutorCall) -> None:
         self._one_less()
         self._advance()
         call.settle()
