@@ -12,7 +12,7 @@ from tests.docs.public import MODULES
 
 #: Ray's other paths to names that have a home elsewhere, commands, and what no program imports.
 ELSEWHERE = {
-    "actor", "air", "cli", "client_builder", "compat", "engine", "remote_function",
+    "actor", "air", "cli", "client_builder", "compat", "dashboard", "engine", "remote_function",
 }  # fmt: skip
 
 
