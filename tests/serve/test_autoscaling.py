@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from skate import serve
 from skate.serve._controller.autoscaling import Autoscaler, by_ongoing_requests
 from skate.serve._identity import DeploymentID
 from skate.serve._replica.load_reports import TimeWeightedAverage
+from skate.serve._routing.queue_reports import QueueReporter
 from skate.serve.config import AutoscalingConfig, AutoscalingContext
 from tests.support import PATIENCE, Flag, eventually
 
@@ -135,6 +137,23 @@ def test_averages_are_weighted_by_time(monkeypatch: pytest.MonkeyPatch) -> None:
     average.change(1)  # after 3 s
     assert average.take() == (0 + 6 + 1) / 4
     assert average.take() == 1
+
+
+def test_nobody_is_told_of_queues_after_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[float] = []
+    looked = threading.Event()
+
+    def count() -> int:
+        looked.set()
+        return 1
+
+    monkeypatch.setattr("skate.is_initialized", lambda: False)
+    reporter = QueueReporter()
+    reporter.watch("queue", 0.001, count, lambda name, waiting: told.append(waiting))
+    reporter.something_waits()
+    assert looked.wait(PATIENCE)
+    eventually(lambda: "skate-serve-load" not in {each.name for each in threading.enumerate()})
+    assert told == []
 
 
 def test_from_zero_up_and_back(

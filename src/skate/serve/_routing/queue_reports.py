@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from typing import NamedTuple
 
+import skate
 from skate.serve._identity import new_tag
 
 _LONGEST_INTERVAL_SECONDS = 1.0  # between reports, while requests wait
@@ -64,11 +66,12 @@ class QueueReporter:
 
     def _report(self, key: Hashable, watched: _WatchedQueue, was_busy: bool) -> bool:
         waiting = watched.count_waiting()
-        if waiting or was_busy:
-            try:
+        if not waiting and not was_busy:
+            return False
+        if skate.is_initialized():  # a call after the end of a session would begin another
+            with suppress(Exception):  # it ends just now
                 watched.tell(self._name, waiting)
-            except Exception:  # the session has ended
-                with self._lock:
-                    self._watched.pop(key, None)
-                return False
-        return bool(waiting)
+                return bool(waiting)
+        with self._lock:
+            self._watched.pop(key, None)
+        return False
