@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -17,17 +18,18 @@ _PAUSE_SECONDS = 0.05
 _KINDS = {"TASK_EXECUTION_EXCEPTION": "task", "WORKER_DIED": "worker_died", "ACTOR_DIED": "task"}
 
 
-class _Subscription:
+class _Subscription(ABC):
     """What has happened since it was made, one after the other."""
 
     def __init__(self) -> None:
         self._waiting: deque[dict[str, Any]] = deque()
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - as Ray's has it
         """Nothing is held that would have to be given back."""
 
+    @abstractmethod
     def news(self) -> list[dict[str, Any]]:
-        raise NotImplementedError
+        """Return what has happened since the last time."""
 
     def next_one(self, end: float) -> dict[str, Any] | None:
         """The next one, waited for until `end` (of `time.monotonic`)."""

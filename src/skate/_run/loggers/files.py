@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ def folder_of(trial: Any) -> str:
     return str(trial.local_path if hasattr(trial, "local_path") else trial.logdir)
 
 
-class FileLoggerCallback(LoggerCallback):
+class FileLoggerCallback(LoggerCallback, ABC):
     """Adds to one file per trial. What waits in memory is written in any case at a checkpoint and
     at the end of a trial.
 
@@ -34,9 +35,9 @@ class FileLoggerCallback(LoggerCallback):
         """Write all that waits."""
         self._buffer.flush()
 
+    @abstractmethod
     def place_of(self, trial: object) -> str | None:
-        """The trial's file, if it has one."""
-        raise NotImplementedError
+        """Return the trial's file, if it has one."""
 
     def _flush_trial(self, trial: object) -> None:
         self._buffer.flush_file(self.place_of(trial))
