@@ -109,7 +109,12 @@ class ValidationConfig:
 
 
 class ReportedCheckpointStatus(Enum):
-    """All are in the run's folder for good. COMMITTED: no validation was asked for."""
+    """Say how far the validation of a checkpoint is, which is in the run's folder for good.
+
+    Args:
+        value: "COMMITTED" where no validation was asked for; else "PENDING_VALIDATION",
+            "VALIDATED", "VALIDATION_TIMEOUT" or "VALIDATION_FAILED".
+    """
 
     COMMITTED = "COMMITTED"
     PENDING_VALIDATION = "PENDING_VALIDATION"

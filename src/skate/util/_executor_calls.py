@@ -23,6 +23,11 @@ class CallCrashedError(WorkerCrashedError, BrokenProcessPool):
     """The process of a call died: a `WorkerCrashedError` that `except BrokenProcessPool` catches.
 
     Only the calls that the process had are lost; unlike a pool's, the executor goes on.
+
+    Args:
+        message: What happened, as the error's text.
+        pid: The id of the process that died.
+        exitcode: How it ended; minus the signal's number if one ended it.
     """
 
 

@@ -20,8 +20,13 @@ WriteReturnType = TypeVar("WriteReturnType")
 
 
 class SaveMode(str, Enum):
-    """What a write does with what is there already. `UPSERT` is for tables that have keys, which
-    files do not; `CREATE` is another name of `ERROR`."""
+    """Say what a write does with what is there already.
+
+    `UPSERT` is for tables that have keys, which files do not; `CREATE` is another name of `ERROR`.
+
+    Args:
+        value: "append", "overwrite", "ignore", "error", "create" or "upsert".
+    """
 
     APPEND = "append"
     OVERWRITE = "overwrite"
