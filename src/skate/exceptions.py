@@ -14,7 +14,7 @@ SkateError (RayError)
 ├── TaskPlacementGroupRemoved
 ├── ActorPlacementGroupRemoved
 ├── ActorAlreadyExistsError                  also a ValueError
-├── ActorHandleNotFoundError
+├── ActorHandleNotFoundError                 also a ValueError
 ├── PendingCallsLimitExceeded                more queued calls than max_pending_calls
 ├── AsyncioActorExit
 ├── RuntimeEnvSetupError
@@ -29,7 +29,8 @@ SkateError (RayError)
 │   ├── ObjectFetchTimedOutError
 │   ├── ObjectFreedError
 │   ├── ObjectReconstructionFailedError
-│   └── OwnerDiedError
+│   ├── OwnerDiedError
+│   └── StaleReferenceError                  of a session that has ended; also a ValueError
 ├── ObjectRefStreamEndOfStreamError
 ├── PlasmaObjectNotAvailable
 └── SkateSystemError (RaySystemError)        a fault of skate itself
@@ -75,6 +76,7 @@ __all__ = [
     "RuntimeEnvSetupError",
     "SkateError",
     "SkateSystemError",
+    "StaleReferenceError",
     "TaskCancelledError",
     "TaskError",
     "TaskPlacementGroupRemoved",
@@ -478,12 +480,17 @@ class ActorAlreadyExistsError(_MessageError, ValueError):
     """
 
 
-class ActorHandleNotFoundError(_MessageError):
+class ActorHandleNotFoundError(_MessageError, ValueError):
     """The handle belongs to another session.
 
     Args:
         error_message: What happened, if there is more to say.
     """
+
+    default = (
+        "This handle belongs to a session that has been shut down, and its actor has ended with "
+        "it: start the actor again in the session that runs now"
+    )
 
 
 class RuntimeEnvSetupError(_MessageError):
@@ -644,6 +651,18 @@ class OwnerDiedError(ObjectLostError):
     """
 
     reason = "the process that owned it is gone"
+
+
+class StaleReferenceError(ObjectLostError, ValueError):
+    """The reference belongs to a session that has been shut down.
+
+    Args:
+        object_ref_hex: The reference, as its `hex()`.
+        owner_address: Where its owner was, for Ray.
+        call_site: Where the reference was made, for Ray.
+    """
+
+    reason = "it belongs to a session that has been shut down"
 
 
 class ObjectReconstructionFailedError(ObjectLostError):

@@ -222,6 +222,66 @@ def test_an_old_actor_is_a_clear_error(start):
         skate.get(actor.hello.remote(), timeout=60)
 
 
+def _uses_of_what_has_ended(start):
+    """Ways to use a reference, a handle and a group whose session has been shut down."""
+
+    @skate.remote
+    class Actor:
+        def hello(self):
+            return "hello"
+
+    start(num_cpus=2)
+    old, actor = skate.put(1), Actor.remote()
+    group = skate.util.placement_group([{"CPU": 1}])
+    skate.get(group.ready(), timeout=60)
+    assert skate.get(actor.hello.remote(), timeout=60) == "hello"
+    skate.shutdown()
+    return {
+        "get": lambda: skate.get(old),
+        "get of several": lambda: skate.get([old]),
+        "wait": lambda: skate.wait([old], timeout=0),
+        "cancel": lambda: skate.cancel(old),
+        "call": lambda: actor.hello.remote(),
+        "kill": lambda: skate.kill(actor),
+        "ready": lambda: group.ready(),
+    }
+
+
+_OF_HANDLES = ("call", "kill")
+
+
+@pytest.mark.differs_from_ray("Ray begins a session before it says so")
+def test_what_has_ended_with_its_session_begins_no_other_one(start):
+    for name, use in _uses_of_what_has_ended(start).items():
+        with pytest.raises(skate.exceptions.RayError, match="shut down") as info:
+            use()
+        kind = "ActorHandleNotFoundError" if name in _OF_HANDLES else "StaleReferenceError"
+        assert type(info.value).__name__ == kind, name
+        assert isinstance(info.value, ValueError), name
+        assert not skate.is_initialized(), name
+
+
+@pytest.mark.differs_from_ray("Ray's errors are of various kinds")
+def test_what_has_ended_is_told_from_what_the_next_session_has(start):
+    uses = _uses_of_what_has_ended(start)
+    start(num_cpus=2)
+    new = skate.put("new")
+    for name, use in uses.items():
+        kind = "ActorHandleNotFoundError" if name in _OF_HANDLES else "StaleReferenceError"
+        with pytest.raises(getattr(skate.exceptions, kind)):
+            skate.get(use(), timeout=60)
+    assert skate.get(new) == "new"
+
+
+@pytest.mark.differs_from_ray("Ray begins a session for it")
+def test_a_group_that_has_ended_with_its_session_needs_no_removal(start):
+    start(num_cpus=2)
+    group = skate.util.placement_group([{"CPU": 1}])
+    skate.shutdown()
+    skate.util.remove_placement_group(group)
+    assert not skate.is_initialized()
+
+
 def test_a_remote_function_survives_a_restart(start):
     for i in range(2):
         start(num_cpus=2)

@@ -26,7 +26,7 @@ from skate._facade.calls import (
     RemoteCallable,
     TypedActor,
 )
-from skate.engine import current_engine
+from skate.engine import current_engine, engine_of_actor
 from skate.engine.base import ActorMeta, ActorOptions, CallOptions, ClassSpec, MethodMeta
 
 if TYPE_CHECKING:
@@ -440,7 +440,7 @@ def _calling(
     def remote(*args: Any, **kwargs: Any) -> Any:
         if kwargs or not low <= len(args) <= high:
             arity.check(f"{class_name}.{name}", args, kwargs)
-        engine = _engine._current or current_engine()
+        engine = _engine._current or engine_of_actor()
         return engine.call_actor(ref, name, args, kwargs, options)
 
     remote.__wrapped__ = arity  # type: ignore[attr-defined]

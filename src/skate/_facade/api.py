@@ -13,7 +13,14 @@ from skate._core.refs import ObjectRef, ObjectRefGenerator
 from skate._facade import page
 from skate._facade.actor import Actor, ActorHandle
 from skate._facade.init import ClientContext, init
-from skate.engine import changing, current_engine, install_engine, installed_engine
+from skate.engine import (
+    changing,
+    current_engine,
+    engine_of,
+    engine_of_actor,
+    install_engine,
+    installed_engine,
+)
 from skate.exceptions import SkateError
 
 __all__ = [
@@ -133,6 +140,7 @@ def get(
     Raises:
         TaskError: If the task raised, as an instance of that exception's own type too.
         GetTimeoutError: If `timeout` seconds have passed.
+        StaleReferenceError: If it is of a session that has ended. No session begins for it.
         ValueError: If it is neither a reference nor a list.
 
     Example:
@@ -141,12 +149,15 @@ def get(
     """
     if timeout is not None:
         timeout = None if timeout == -1 else seconds("timeout", timeout)  # -1: as in Ray
-    engine = _engine._current or current_engine()
     try:
         if type(object_refs) is ObjectRef:
+            engine = _engine._current or engine_of(object_refs)
             return engine.get((object_refs,), timeout, copy)[0]
         if type(object_refs) is list and set(map(type, object_refs)) <= _ONE_REF:
-            return engine.get(object_refs, timeout, copy) if object_refs else []
+            if not object_refs:
+                return []
+            engine = _engine._current or engine_of(object_refs[0])
+            return engine.get(object_refs, timeout, copy)
     except SkateError as error:
         raise without_own_frames(error)  # noqa: B904 - it is the same one
     if isinstance(object_refs, ObjectRefGenerator):
@@ -224,7 +235,8 @@ def wait(
         Two lists, ready and not ready, in the order given; ready has at most `num_returns`.
 
     Raises:
-        ValueError: If there are duplicates, or `num_returns` is out of range.
+        ValueError: If there are duplicates, or `num_returns` is out of range, or a reference is of
+            a session that has ended (`StaleReferenceError`).
 
     Example:
         >>> ready, rest = skate.wait([skate.put(1), skate.put(2)])
@@ -248,7 +260,7 @@ def wait(
             f"num_returns takes 1 to {len(ray_waitables)}, the number of references; "
             f"got {num_returns}"
         )
-    engine = _engine._current or current_engine()
+    engine = _engine._current or engine_of(_reference_of(ray_waitables[0]))
     if plain:  # so that these are references, and no generators
         return engine.wait(ray_waitables, num_returns, timeout)  # type: ignore[arg-type,return-value]
     return engine.wait_mixed(ray_waitables, num_returns, timeout)
@@ -267,6 +279,10 @@ def _check_waitables(given: object) -> bool:
         if not isinstance(item, (ObjectRef, ObjectRefGenerator)):
             raise TypeError(f"{wanted}; item {index} is {type(item).__name__}: {shown(item)}")
     return False
+
+
+def _reference_of(waitable: Any) -> Any:
+    return waitable._generator_ref if isinstance(waitable, ObjectRefGenerator) else waitable
 
 
 def cancel(
@@ -300,15 +316,13 @@ def cancel(
         ...     print("cancelled")
         cancelled
     """
-    ref = ray_waitable
-    if isinstance(ref, ObjectRefGenerator):
-        ref = ref._generator_ref
+    ref = _reference_of(ray_waitable)
     if not isinstance(ref, ObjectRef):
         raise TypeError(
             f"cancel() takes an ObjectRef or ObjectRefGenerator; got {shown(ray_waitable)}"
             + ("; end an actor with kill()" if isinstance(ray_waitable, ActorHandle) else "")
         )
-    current_engine().cancel(ref, force, recursive)
+    engine_of(ref).cancel(ref, force, recursive)
 
 
 # -- actors -------------------------------------------------------------------------------------
@@ -324,6 +338,7 @@ def kill(actor: ActorHandle[Any] | Actor, *, no_restart: bool = True) -> None:
 
     Raises:
         ValueError: If it is not the handle of an actor; a task is ended by `cancel`.
+        ActorHandleNotFoundError: If the handle is of a session that has ended.
 
     Example:
         >>> @skate.remote
@@ -342,7 +357,7 @@ def kill(actor: ActorHandle[Any] | Actor, *, no_restart: bool = True) -> None:
         raise ValueError(
             f"kill() takes the handle of an actor; got {shown(actor)}; end a task with cancel()"
         )
-    current_engine().kill(actor._ref, no_restart)
+    engine_of_actor().kill(actor._ref, no_restart)
 
 
 def get_actor(name: str, namespace: str | None = None) -> Any:

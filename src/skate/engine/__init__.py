@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from skate._core.refs import ObjectRef
     from skate.engine.base import Engine
 
 _current: Engine | None = None
@@ -20,6 +21,32 @@ def current_engine() -> Engine:
 
         init()
         assert _current is not None
+    return _current
+
+
+def engine_of(ref: ObjectRef[object]) -> Engine:
+    """The engine of this process, for a reference that is there already: that begins no session.
+
+    Raises:
+        StaleReferenceError: If none runs, so that the session of the reference has ended.
+    """
+    if _current is None:
+        from skate.exceptions import StaleReferenceError
+
+        raise StaleReferenceError(ref.hex())
+    return _current
+
+
+def engine_of_actor() -> Engine:
+    """The engine of this process, for a handle that is there already: that begins no session.
+
+    Raises:
+        ActorHandleNotFoundError: If none runs, so that the session of the handle has ended.
+    """
+    if _current is None:
+        from skate.exceptions import ActorHandleNotFoundError
+
+        raise ActorHandleNotFoundError()
     return _current
 
 

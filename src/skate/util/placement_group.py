@@ -10,7 +10,7 @@ from skate._core.argument_checks import text, wrong_type
 from skate._core.ids import PlacementGroupID
 from skate._core.labels import check_selector
 from skate._core.refs import ObjectRef
-from skate.engine import current_engine
+from skate.engine import current_engine, engine_of, installed_engine
 from skate.exceptions import TaskUnschedulableError
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ class PlacementGroup:
         """Return a reference that is ready, with this group as its value, once all is reserved."""
         if self.is_empty:
             return skate.put(self)
+        engine_of(self._ref)  # a group of a session that has ended begins no other
         remote: Any = skate.remote(_second)
         ref: ObjectRef[Any] = remote.options(num_cpus=0).remote(self._ref, self)
         return ref
@@ -265,7 +266,9 @@ def remove_placement_group(placement_group: PlacementGroup) -> None:
         placement_group: The group.
     """
     _check_group(placement_group)
-    current_engine().remove_placement_group(placement_group._ref)
+    engine = installed_engine()
+    if engine is not None:  # otherwise it has ended with its session
+        engine.remove_placement_group(placement_group._ref)
 
 
 def _check_group(value: Any) -> None:

@@ -45,6 +45,7 @@ from skate.engine.inline.surroundings import merged
 from skate.engine.spans import Span
 from skate.exceptions import (
     ActorDiedError,
+    ActorHandleNotFoundError,
     GetTimeoutError,
     SkateError,
 )
@@ -375,6 +376,8 @@ class InlineEngine(Engine):
         return results.returned()
 
     def _actor(self, ref: ObjectRef[object]) -> InlineActor:
+        if ref._home is not self._objects:
+            raise ActorHandleNotFoundError()
         actor = self._objects.entry(ref).actor
         assert actor is not None
         return actor

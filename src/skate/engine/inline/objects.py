@@ -15,7 +15,13 @@ from skate._core.errors import user_traceback
 from skate._core.refs import ObjectRef
 from skate._core.serialization import Serialized, dumps, loads
 from skate._core.unread_errors import Failure, UnreadErrors, failure_of
-from skate.exceptions import GetTimeoutError, ObjectLostError, SkateError, TaskError
+from skate.exceptions import (
+    GetTimeoutError,
+    ObjectLostError,
+    SkateError,
+    StaleReferenceError,
+    TaskError,
+)
 
 if TYPE_CHECKING:
     from skate.engine.base import Engine
@@ -108,7 +114,7 @@ class Objects:
 
     def entry(self, ref: ObjectRef[object]) -> Entry:
         if ref._home is not self:
-            raise gone(ref.hex())
+            raise StaleReferenceError(ref.hex())
         entry: Entry = ref._entry
         return entry
 

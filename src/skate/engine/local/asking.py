@@ -13,11 +13,15 @@ from skate._core import serialization
 from skate._core.labels import Selector
 from skate._core.refs import ObjectRef
 from skate.engine.base import ActorMeta, Engine
+from skate.engine.local.objects import EngineHome
 from skate.engine.spans import Span
+from skate.exceptions import ActorHandleNotFoundError
 
 
 class Asking(Engine):
     """The part of the contract that is one question each."""
+
+    home: EngineHome
 
     @abstractmethod
     def ask(self, method: str, *args: Any) -> Any:
@@ -33,8 +37,13 @@ class Asking(Engine):
 
     # -- actors --------------------------------------------------------------------------------
 
+    def id_of_actor(self, ref: ObjectRef[Any]) -> int:
+        if ref._home is not self.home:
+            raise ActorHandleNotFoundError()
+        return ref._id
+
     def kill(self, actor: ObjectRef[Any], no_restart: bool) -> None:
-        self.ask("kill", actor._id, no_restart)
+        self.ask("kill", self.id_of_actor(actor), no_restart)
 
     def get_actor(self, name: str, namespace: str | None) -> tuple[ObjectRef[Any], ActorMeta]:
         id, meta = self.ask("get_actor", name, namespace)

@@ -365,7 +365,7 @@ class LocalEngine(DriverStreams, Asking):
     ) -> Any:
         self.interrupts.look_briefly()
         hub = self.hub
-        plan = hub.planner.call_plan(self.entry_of(actor).id, options)
+        plan = hub.planner.call_plan(self.id_of_actor(actor), options)
         packed = pack(args, kwargs, self._put)  # its references live until the hub holds them
         task = self._task(None, packed, plan)
         task.method = method

@@ -211,7 +211,7 @@ class ObjectTable(ABC):
 
     def entry_of(self, ref: ObjectRef[Any]) -> ObjectEntry:
         if ref._home is not self.home:
-            raise _stale(ref)
+            raise exceptions.StaleReferenceError(ref.hex())
         return ref._entry  # type: ignore[no-any-return]
 
     # -- completion ----------------------------------------------------------------------------
@@ -314,15 +314,19 @@ class ObjectTable(ABC):
     ) -> tuple[list[ObjectRef[Any]], list[ObjectRef[Any]]]:
         positions = _first_ready(refs, num_returns)
         if len(positions) < num_returns:
-            if set(map(_home_of, refs)) != {self.home}:
-                raise _stale(next(ref for ref in refs if ref._home is not self.home))
+            self._check_session(refs)
             self._await(set(map(_entry_of, refs)), num_returns, timeout, fail_fast=False)
             positions = _first_ready(refs, num_returns)
         ready = [refs[position] for position in positions]
+        self._check_session(ready)
         rest = list(refs)
         for position in reversed(positions):
             del rest[position]
         return ready, rest
+
+    def _check_session(self, refs: Sequence[ObjectRef[Any]]) -> None:
+        if not set(map(_home_of, refs)) <= {self.home}:
+            self.entry_of(next(ref for ref in refs if ref._home is not self.home))
 
     def wait_mixed(
         self, waitables: Sequence[Any], num_returns: int, timeout: float | None
@@ -459,12 +463,6 @@ def main_reason(facts: list[dict[str, object]]) -> str:
     first = next((row for row in facts if row["deadlock"]), facts[0])
     more = f" (and {len(facts) - 1} more)" if len(facts) > 1 else ""
     return f"{first['text']}{more}"
-
-
-def _stale(ref: ObjectRef[Any]) -> exceptions.ObjectLostError:
-    error = exceptions.ObjectLostError(ref.hex())
-    error.reason = "it belongs to a session that has been shut down"
-    return error
 
 
 def _first_ready(refs: Sequence[ObjectRef[Any]], limit: int) -> list[int]:

@@ -239,7 +239,7 @@ class RayEngine(Engine):
         kwargs: dict[str, Any],
         options: CallOptions,
     ) -> Any:
-        entry = actor._entry
+        entry = self.references.actor(actor)
         key = (method, options)
         remote = entry.methods.get(key)
         if remote is None:
@@ -251,7 +251,7 @@ class RayEngine(Engine):
 
     def kill(self, actor: ObjectRef[Any], no_restart: bool) -> None:
         with translating:
-            ray.kill(actor._entry.handle, no_restart=no_restart)
+            ray.kill(self.references.actor(actor).handle, no_restart=no_restart)
 
     def get_actor(self, name: str, namespace: str | None) -> tuple[ObjectRef[Any], ActorMeta]:
         try:

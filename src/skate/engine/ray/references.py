@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 import ray
 
 from skate._core.refs import ObjectRef
-from skate.exceptions import ObjectLostError
+from skate.exceptions import ActorHandleNotFoundError, ObjectLostError, StaleReferenceError
 
 if TYPE_CHECKING:
     from skate.engine.base import Engine
@@ -151,10 +151,17 @@ class References:
         return self._known(id, RayGroup, PlacementGroup(group_id))
 
     def ray_ref(self, ref: ObjectRef[Any]) -> Any:
-        """Ray's reference. Raises ObjectLostError for one of another session."""
+        """Ray's reference. Raises StaleReferenceError for one of another session."""
         if ref._home is not self:
-            raise _unknown(ref._id)
+            raise StaleReferenceError(ref.hex())
         return ref._entry.ref
+
+    def actor(self, ref: ObjectRef[Any]) -> RayActor:
+        """The actor of a handle. Raises ActorHandleNotFoundError for one of another session."""
+        if ref._home is not self:
+            raise ActorHandleNotFoundError()
+        actor: RayActor = ref._entry
+        return actor
 
 
 def _unknown(id: int) -> ObjectLostError:

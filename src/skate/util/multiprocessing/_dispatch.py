@@ -14,6 +14,7 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import skate
@@ -243,7 +244,6 @@ def _tell(chunk: Chunk, outcomes: Outcomes) -> None:
 
 
 def _kill(workers: list[_Worker]) -> None:
-    if not skate.is_initialized():
-        return  # they ended with the engine
     for worker in workers:
-        skate.kill(worker.actor)
+        with suppress(skate.exceptions.ActorHandleNotFoundError):  # it has ended with its session
+            skate.kill(worker.actor)
