@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from skate._core.optional_imports import try_import
-from skate.cli._tables import pair_of
+from skate.cli._tables import commands_of, pair_of
 
 if TYPE_CHECKING:
     from click import Group, Parameter
@@ -36,6 +36,8 @@ _BUILD = "Write a config file for the applications at these import paths."
 
 def serve_group(click: ModuleType) -> Group:
     """Make the group of commands."""
+    from skate.serve.exceptions import SkateServeError
+
     group: Group = click.Group("serve", help="Serve applications over HTTP.")
     target = click.Argument(["target"])
     arguments = click.Argument(["arguments"], nargs=-1)
@@ -57,8 +59,9 @@ def serve_group(click: ModuleType) -> Group:
         ("shutdown", "End an instance.", _shutdown, [port]),
         ("build", _BUILD, _build, _build_options(click)),
     ]
-    for name, text, callback, params in commands:
-        command = click.Command(name, help=text, callback=_told(click, callback), params=params)
+    # Other errors are those of the applications, whose traceback is wanted.
+    mistakes = (ConnectionError, FileNotFoundError, TypeError, ValueError, SkateServeError)
+    for command in commands_of(click, commands, mistakes):
         group.add_command(command)
     return group
 
@@ -69,26 +72,6 @@ def _build_options(click: ModuleType) -> list[Parameter]:
         click.Option(["-o", "--output-path", "output"], help="The file; without it, printed."),
         click.Argument(["targets"], nargs=-1, required=True),
     ]
-
-
-def _told(click: ModuleType, command: Callable[..., None]) -> Callable[..., None]:
-    """Tell mistakes of the user in one line; tracebacks are for errors in the applications."""
-
-    def run(**options: object) -> None:
-        from skate.serve.exceptions import SkateServeError
-
-        try:
-            command(**options)
-        except (
-            ConnectionError,
-            FileNotFoundError,
-            TypeError,
-            ValueError,
-            SkateServeError,
-        ) as error:
-            raise click.ClickException(str(error)) from None
-
-    return run
 
 
 # -- commands -----------------------------------------------------------------------------------

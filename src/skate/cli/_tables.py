@@ -12,6 +12,8 @@ from skate._core.standard_streams import is_terminal
 
 Row = Mapping[str, object]
 
+USUAL_MISTAKES = (OSError, ImportError, TypeError, ValueError, KeyError)
+
 
 def json_option(click: Any) -> object:
     """Return the option `--json`, which all commands that show something have."""
@@ -62,10 +64,16 @@ def _shown(value: object) -> str:
     return " ".join(str(value).split())
 
 
-def commands_of(click: Any, rows: Iterable[tuple[str, str, Any, Sequence[Any]]]) -> list[Any]:
+def commands_of(
+    click: Any,
+    rows: Iterable[tuple[str, str, Any, Sequence[Any]]],
+    mistakes: tuple[type[Exception], ...] = USUAL_MISTAKES,
+) -> list[Any]:
     """Make commands of their names, their help, what they call, and their parameters."""
     return [
-        click.Command(name, help=text, callback=told(click, callback), params=list(params))
+        click.Command(
+            name, help=text, callback=told(click, callback, mistakes), params=list(params)
+        )
         for name, text, callback, params in rows
     ]
 
@@ -78,13 +86,23 @@ def pair_of(text: str, looks_like: str) -> tuple[str, str]:
     return key, value
 
 
-def told(click: Any, command: Callable[..., None]) -> Callable[..., None]:
-    """Return the command with mistakes of the user as one line instead of a traceback."""
+def told(
+    click: Any,
+    command: Callable[..., None],
+    mistakes: tuple[type[Exception], ...] = USUAL_MISTAKES,
+) -> Callable[..., None]:
+    """Return the command with mistakes of the user as one line instead of a traceback.
+
+    Args:
+        click: The package.
+        command: What to run.
+        mistakes: Errors that are the user's; where code of theirs runs, fewer are.
+    """
 
     def run(**options: Any) -> None:
         try:
             command(**options)
-        except (OSError, ImportError, TypeError, ValueError, KeyError) as error:
+        except mistakes as error:
             text = error.args[0] if isinstance(error, KeyError) and error.args else error
             raise click.ClickException(str(text)) from None
 
