@@ -10,8 +10,8 @@ import threading
 
 from skate.exceptions import ActorError, TaskError
 from skate.serve._routing.requests import RequestFailure, RoutedRequest
+from skate.serve._routing.responses import DeploymentResponse, DeploymentResponseGenerator
 from skate.serve.exceptions import SkateServeError
-from skate.serve.handle import DeploymentResponse, DeploymentResponseGenerator
 
 
 def assign_with_arguments(request: RoutedRequest) -> None:
