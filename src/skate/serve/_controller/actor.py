@@ -30,6 +30,7 @@ from skate.serve._routing.router import RoutingTable
 from skate.serve._status import ApplicationStatus, ProxyStatus, ServeStatus
 
 if TYPE_CHECKING:
+    from skate.serve._http.answers import Message
     from skate.serve._http.control_socket import ControlSocket
     from skate.serve._http.peer import PortInvitation
     from skate.serve._http.port_owner import PortOwner
@@ -220,6 +221,12 @@ class ServeController:
             scaler = self._scalers.setdefault(id, Autoscaler(id))
             scaler.report(scaling, time.monotonic(), reporter, kind, value)
             self._happened()
+
+    async def read_upload(self, key: str, position: int) -> Message:
+        """Return a piece of a body that arrived here, to the replica that answers."""
+        from skate.serve._http.uploads import read_upload
+
+        return await read_upload(key, position)
 
     # -- the loop ------------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ from skate.serve._http.answers import (
 )
 from skate.serve._http.forwarding import forward
 from skate.serve._http.routes import Route, Routes
+from skate.serve._identity import CONTROLLER
 from skate.serve.context import RequestContext
 from skate.serve.exceptions import BackPressureError, DeploymentUnavailableError
 
@@ -96,7 +97,8 @@ class HttpApp:
             if not elsewhere and (admission.takes(kind) or await admission.finds_room(kind)):
                 await replica.answer(exchange.context, scope, receive, exchange.send)
                 return
-        await forward(route.deployment_id, exchange.context, scope, receive, exchange.send)
+        actor = CONTROLLER if replica is None else replica.actor_name
+        await forward(route.deployment_id, exchange.context, scope, receive, exchange.send, actor)
 
     async def _describe(self, path: str, send: Send) -> bool:
         """Answer about the instance itself, as load balancers ask; False for another path."""

@@ -50,6 +50,11 @@ class ReplicaApp:
             self._function, self._on_loop = self._code.method("__call__")
             self._takes_request = _takes_argument(self._function)
 
+    @property
+    def actor_name(self) -> str:
+        """The name of the replica's actor."""
+        return self._replica.id.actor_name
+
     def _has_call(self) -> bool:
         return callable(self._code.instance)
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from skate.serve._http.answers import Message, Scope
     from skate.serve._http.peer import PortInvitation, ReplicaPeer
     from skate.serve._http.replica_app import ReplicaApp
+    from skate.serve._http.uploads import UploadReference
     from skate.serve._identity import ControllerHandle
 
 HTTP = "__http__"  # a request over HTTP that arrived at another process
@@ -65,8 +66,8 @@ def _streaming(name: str, may_refuse: bool) -> Any:
             yield RequestRefused(self.stopping)
             return
         if method == HTTP:
-            request, scope, body = args  # as the process made them that has the connection
-            items: AsyncIterator[Any] = self.answer_http(scope, body)
+            request, scope, body, rest = args  # of the process that has the connection
+            items: AsyncIterator[Any] = self.answer_http(scope, body, rest)
         else:
             request = self._request(request_id, model_id)
             items = self.code.stream(method, args, kwargs)
@@ -368,11 +369,20 @@ class Replica:
             http, self.http = self.http, None
             await http.leave()
 
-    def answer_http(self, scope: Scope, body: bytes) -> AsyncIterator[list[Message]]:
+    def answer_http(
+        self, scope: Scope, body: bytes, rest: UploadReference | None
+    ) -> AsyncIterator[list[Message]]:
         """Answer a request that arrived at another process, by ASGI messages."""
         from skate.serve._http.forwarding import respond_in_messages
+        from skate.serve._http.uploads import ForwardedBody
 
-        return respond_in_messages(self.app.respond, scope, body)
+        return respond_in_messages(self.app.respond, scope, ForwardedBody(body, rest))
+
+    async def read_upload(self, key: str, position: int) -> Message:
+        """Return a piece of a body that arrived here, to the replica that answers."""
+        from skate.serve._http.uploads import read_upload
+
+        return await read_upload(key, position)
 
 
 def live_rows_of(replica: Replica) -> list[dict[str, object]]:
