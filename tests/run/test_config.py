@@ -8,15 +8,9 @@ from typing import Any
 import pytest
 
 from skate._run.callbacks import UserCallback
-from skate._run.config import (
-    CheckpointConfig,
-    FailureConfig,
-    LoggingConfig,
-    RunConfig,
-    ScalingConfig,
-    as_config,
-    default_storage_path,
-)
+from skate._run.config import CheckpointConfig, FailureConfig, LoggingConfig, RunConfig
+from skate._run.config_checks import as_config, default_storage_path
+from skate._run.scaling_config import ScalingConfig
 
 
 def test_a_worker_takes_a_cpu_or_a_gpu():

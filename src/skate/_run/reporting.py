@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any
 
 from skate._run.checkpoint import Checkpoint
-from skate._run.config import check_folder_name
+from skate._run.config_checks import check_folder_name
 from skate._run.types import MetricsLike, ResultRow
 from skate._run.validation import OwnValidation, ValidationTaskConfig, checked_request
 from skate._run.values import shortened

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from skate._run.checkpoint import Checkpoint
-from skate._run.config import checked_durability, default_storage_path
+from skate._run.config_checks import checked_durability, default_storage_path
 from skate._run.folders import (
     LocalFolder,
     StorageFolder,

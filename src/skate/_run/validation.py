@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
 
-from skate._run.config import as_config
+from skate._run.config_checks import as_config
 from skate._run.pickles import signed_pickle, unpickle
 
 if TYPE_CHECKING:

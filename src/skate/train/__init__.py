@@ -7,17 +7,11 @@ from typing import TYPE_CHECKING
 from skate._core.public_names import lazy_names, name_publicly
 from skate._run.callbacks import UserCallback
 from skate._run.checkpoint import Checkpoint
-from skate._run.config import (
-    CheckpointConfig,
-    FailureConfig,
-    LoggingConfig,
-    RunConfig,
-    ScalingConfig,
-    SyncConfig,
-)
+from skate._run.config import CheckpointConfig, FailureConfig, LoggingConfig, RunConfig, SyncConfig
 from skate._run.context import TrainContext
 from skate._run.reporting import CheckpointUploadMode
 from skate._run.result import Result
+from skate._run.scaling_config import ScalingConfig
 from skate._run.session import (
     find_sessions_by,
     get_checkpoint,

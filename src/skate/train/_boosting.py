@@ -8,7 +8,9 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from skate._run.checkpoint import Checkpoint
-from skate._run.config import CheckpointConfig, RunConfig, ScalingConfig, as_config
+from skate._run.config import CheckpointConfig, RunConfig
+from skate._run.config_checks import as_config
+from skate._run.scaling_config import ScalingConfig
 from skate._run.session import get_checkpoint, get_dataset_shard
 from skate._run.types import Config
 from skate._run.validation import ValidationConfig

@@ -17,9 +17,11 @@ from functools import cached_property
 from typing import Any
 
 from skate._run.checkpoint import Checkpoint
-from skate._run.config import FailureConfig, ScalingConfig, may_retry
+from skate._run.config import FailureConfig
+from skate._run.config_checks import may_retry
 from skate._run.context import SessionInfo
 from skate._run.result import Result
+from skate._run.scaling_config import ScalingConfig
 from skate._run.types import Config
 from skate.exceptions import SkateError
 from skate.train._conversation import Conversation, WorkersFailed, has_died

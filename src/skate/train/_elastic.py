@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 import skate
-from skate._run.config import ScalingConfig
+from skate._run.scaling_config import ScalingConfig
 from skate.train._reservations import GROWING
 from skate.util.placement_group import placement_group_table
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import skate
-from skate._run.config import ScalingConfig
+from skate._run.scaling_config import ScalingConfig
 from skate.train._elastic import Elasticity
 from skate.train._monitor import WorkerFailed, WorkerMonitor
 from skate.train._places import WorkerPlace, here, places_of

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import skate
-from skate._run.config import RunConfig, check_folder_name
+from skate._run.config import RunConfig
+from skate._run.config_checks import check_folder_name
 from skate._run.context import SessionInfo
 from skate._run.ledger import Ledger, claimed
 from skate._run.reporting import Report

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 
 import skate
-from skate._run.config import ScalingConfig
+from skate._run.scaling_config import ScalingConfig
 from skate.exceptions import TaskUnschedulableError
 from skate.train._labels import check_labels
 from skate.util.placement_group import PlacementGroup, placement_group, remove_placement_group

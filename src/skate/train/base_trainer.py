@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import cloudpickle
 
 from skate._run.checkpoint import Checkpoint
-from skate._run.config import RunConfig, ScalingConfig, WrongKindError, as_config
+from skate._run.config import RunConfig
+from skate._run.config_checks import WrongKindError, as_config
 from skate._run.pickles import unpickle
 from skate._run.result import Result
+from skate._run.scaling_config import ScalingConfig
 from skate._run.storage import Storage
 from skate.train._data import DataConfig, check_datasets, checked_datasets
 from skate.train._errors import TrainingFailedError

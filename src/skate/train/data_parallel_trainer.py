@@ -12,17 +12,13 @@ import cloudpickle
 
 from skate._core.errors import without_own_frames
 from skate._run.checkpoint import Checkpoint
-from skate._run.config import (
-    CheckpointConfig,
-    FailureConfig,
-    RunConfig,
-    ScalingConfig,
-    as_config,
-)
+from skate._run.config import CheckpointConfig, FailureConfig, RunConfig
+from skate._run.config_checks import as_config
 from skate._run.errors import NothingToRestoreError
 from skate._run.ledger import claimed
 from skate._run.pickles import allowing, signed_pickle
 from skate._run.result import Result
+from skate._run.scaling_config import ScalingConfig
 from skate._run.storage import Storage
 from skate._run.types import Config
 from skate._run.validation import ValidationConfig

@@ -19,14 +19,10 @@ from typing import Any
 
 from skate._core.public_names import name_publicly
 from skate._run.checkpoint import Checkpoint
-from skate._run.config import (
-    CheckpointConfig,
-    FailureConfig,
-    RunConfig,
-    ScalingConfig,
-    default_storage_path,
-)
+from skate._run.config import CheckpointConfig, FailureConfig, RunConfig
+from skate._run.config_checks import default_storage_path
 from skate._run.result import Result
+from skate._run.scaling_config import ScalingConfig
 from skate._run.types import Config
 from skate.train._controller import TrainPlan
 from skate.train._group import WorkerGroup

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate._run.config import FailureConfig, RunConfig, as_config
+from skate._run.config import FailureConfig, RunConfig
+from skate._run.config_checks import as_config
 from skate._run.types import Config
 from skate.tune.experiment.experiment import Experiment
 from skate.tune.search.search_algorithm import WITHOUT_END

@@ -12,13 +12,8 @@ from dataclasses import fields, replace
 from typing import Any
 
 from skate._run.callbacks import Callback
-from skate._run.config import (
-    CheckpointConfig,
-    FailureConfig,
-    RunConfig,
-    SyncConfig,
-    default_storage_path,
-)
+from skate._run.config import CheckpointConfig, FailureConfig, RunConfig, SyncConfig
+from skate._run.config_checks import default_storage_path
 from skate._run.ledger import claimed
 from skate._run.storage import Storage
 from skate._run.types import Config

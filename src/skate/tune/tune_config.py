@@ -10,7 +10,7 @@ from numbers import Real
 from typing import Any
 
 from skate._core.nearest import SpelledOut
-from skate._run.config import check_whole
+from skate._run.config_checks import check_whole
 
 
 @dataclass

@@ -8,10 +8,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from skate._core.serialization import dumps
-from skate._run.config import RunConfig, ScalingConfig, as_config, default_storage_path
+from skate._run.config import RunConfig
+from skate._run.config_checks import as_config, default_storage_path
 from skate._run.errors import NothingToRestoreError
 from skate._run.ledger import claimed
 from skate._run.pickles import allowing, signed_pickle, unpickle
+from skate._run.scaling_config import ScalingConfig
 from skate._run.storage import Storage
 from skate._run.stored_references import LostReference
 from skate._run.types import Config

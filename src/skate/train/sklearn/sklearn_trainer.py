@@ -11,8 +11,9 @@ import numpy as np
 from sklearn.base import clone
 
 from skate._run.checkpoint import Checkpoint
-from skate._run.config import RunConfig, ScalingConfig
+from skate._run.config import RunConfig
 from skate._run.folders import scratch_dir
+from skate._run.scaling_config import ScalingConfig
 from skate._run.session import report
 from skate._run.types import Config
 from skate.predict.sklearn import set_threads, thread_parameters

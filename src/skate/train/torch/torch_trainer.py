@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from skate._run.checkpoint import Checkpoint
-from skate._run.config import RunConfig, ScalingConfig
+from skate._run.config import RunConfig
+from skate._run.scaling_config import ScalingConfig
 from skate._run.types import Config
 from skate._run.validation import ValidationConfig
 from skate.train.data_parallel_trainer import DataParallelTrainer

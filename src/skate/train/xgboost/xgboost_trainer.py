@@ -8,7 +8,8 @@ from typing import Any
 import xgboost
 
 from skate._run.checkpoint import Checkpoint
-from skate._run.config import RunConfig, ScalingConfig
+from skate._run.config import RunConfig
+from skate._run.scaling_config import ScalingConfig
 from skate._run.types import Config
 from skate._run.validation import ValidationConfig
 from skate.train._boosting import BoostingLoop, BoostingSettings, BoostingTrainer, Table

@@ -13,7 +13,8 @@ import skate
 from skate._core.live_rows import announce
 from skate._run.append_buffer import AppendBuffer
 from skate._run.callbacks import Callback
-from skate._run.config import FailureConfig, RunConfig, as_config
+from skate._run.config import FailureConfig, RunConfig
+from skate._run.config_checks import as_config
 from skate._run.loggers import default_loggers
 from skate._run.loggers.base import LoggerCallback
 from skate._run.uploads import Uploads

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from skate._run.config import may_retry
+from skate._run.config_checks import may_retry
 from skate._run.errors import ERROR_FILE, error_text, read_error, write_error
 from skate._run.folders import LocalFolder
 from skate.tune.error import TuneError, TuneTrialError

@@ -13,7 +13,8 @@ from functools import partial
 from typing import Any
 
 from skate._run.checkpoint import Checkpoint
-from skate._run.config import CheckpointConfig, SyncConfig, as_config, default_storage_path
+from skate._run.config import CheckpointConfig, SyncConfig
+from skate._run.config_checks import as_config, default_storage_path
 from skate._run.storage import Storage
 from skate._run.types import Config
 from skate.tune._older_spellings import without_checkpoints

@@ -5,7 +5,7 @@ The variables tune services that do not exist here; programs and tests set them 
 
 from __future__ import annotations
 
-from skate._run.config import default_storage_path
+from skate._run.config_checks import default_storage_path
 from skate._run.ledger import RESULT_FILE
 
 MAX_REPR_LENGTH = 120

@@ -11,7 +11,8 @@ from typing import Any
 from torch.utils.data import Dataset
 
 from skate._run.checkpoint import Checkpoint
-from skate._run.config import RunConfig, ScalingConfig
+from skate._run.config import RunConfig
+from skate._run.scaling_config import ScalingConfig
 from skate._run.session import get_checkpoint, get_dataset_shard, report
 from skate._run.types import Config
 from skate.train._data import TRAIN_DATASET_KEY, DataConfig
