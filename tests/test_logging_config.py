@@ -67,3 +67,22 @@ def test_what_is_refused_and_how_it_travels() -> None:
         skate.init(engine="inline", logging_config="JSON")
     config = skate.LoggingConfig("JSON", "DEBUG", ["name"])
     assert skate.LoggingConfig.from_dict({**config.to_dict(), "newer": 1}) == config
+
+
+@pytest.mark.parametrize(("level", "lines"), [(None, 1), ("info", 1), ("ERROR", 0), (40, 0)])
+def test_one_level_for_what_skate_says_itself(
+    level: Any, lines: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from skate._core import notices
+
+    with skate.init(engine="inline", log_level=level):
+        notices.say("something is odd")
+    assert len(capsys.readouterr().err.splitlines()) == lines
+
+
+def test_a_level_that_there_is_not() -> None:
+    with pytest.raises(ValueError, match="log_level.*'LOUD'"):
+        skate.init(engine="inline", log_level="LOUD")
+    with pytest.raises(ValueError, match="two spellings"):
+        skate.init(engine="inline", log_level="INFO", logging_level="ERROR")
+    assert not skate.is_initialized()

@@ -6,6 +6,7 @@ import asyncio
 import os
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,6 +54,17 @@ def files_of(call: Callable[[], Any]) -> list[str]:
     return [frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)]
 
 
+def by_fit() -> Any:
+    from skate.train import RunConfig, ScalingConfig
+    from skate.train.data_parallel_trainer import DataParallelTrainer
+
+    def loop() -> None:
+        raise ValueError("odd")
+
+    scaling, run = ScalingConfig(num_workers=1), RunConfig(verbose=0)
+    return DataParallelTrainer(loop, scaling_config=scaling, run_config=run).fit()
+
+
 local = pytest.mark.engines("local")
 
 
@@ -64,6 +76,17 @@ def test_own_frames_are_left_out(call: Callable[[], Any], start: Any) -> None:
     own = [file for file in files if file.startswith(PACKAGE)]
     assert files[:2] == [__file__, __file__]
     assert len(own) == (0 if call is by_await else 1)
+
+
+@local
+def test_fit_shows_the_loop_and_not_the_way_to_it(
+    start: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SKATE_STORAGE", str(tmp_path))
+    start(num_cpus=2)
+    files = files_of(by_fit)
+    assert files[:2] == [__file__, __file__]
+    assert len([file for file in files if file.startswith(PACKAGE)]) <= 1
 
 
 @local
