@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 import skate
 from skate import serve, tune
+from skate.cli import main
 from skate.engine.sessions import Session, sessions
 from tests.support import Flag, eventually
 
@@ -54,7 +56,14 @@ def test_trials(session: Session, tmp_path: Path) -> None:
     assert reported.is_set()
 
 
-def test_deployments(session: Session) -> None:
+def _listed(capsys: pytest.CaptureFixture[str]) -> list[Any]:
+    with pytest.raises(SystemExit):
+        main(["list", "deployments", "--session", str(os.getpid()), "--json"])
+    found: list[Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_deployments(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
     @serve.deployment
     class Answering:
         def __call__(self) -> str:
@@ -62,9 +71,16 @@ def test_deployments(session: Session) -> None:
 
     serve.start(http_options={"location": "NoServer"})
     try:
-        serve.run(Answering.bind(), name="app", route_prefix=None)
-        (row,) = session.rows("deployments")
+        handle = serve.run(Answering.bind(), name="app", route_prefix=None)
+        (row,) = _listed(capsys)
         assert (row["application"], row["deployment"]) == ("app", "Answering")
         assert (row["state"], row["replicas"]) == ("HEALTHY", {"RUNNING": 1})
+        assert (row["answered"], row["mean_s"], row["p99_s"]) == (0, None, None)
+        for _ in range(3):
+            handle.remote().result()
+        (row,) = _listed(capsys)
+        assert row["answered"] == 3
+        assert 0 < row["p50_s"] <= row["p90_s"] <= row["p99_s"]
+        assert row["mean_s"] > 0
     finally:
         serve.shutdown()

@@ -43,9 +43,9 @@ def main(folder: str) -> None:
             calls = threading.Thread(target=told, args=(program, "call 1200"))
             calls.start()
             page.show("deployments")
-            page.until("return document.querySelectorAll('.chart polyline').length === 2")
+            page.until("return document.querySelectorAll('.chart polyline').length === 5")
             page.until("return document.querySelectorAll('.chart polyline')[1].points.length > 4")
-            _take(page, "deployments", 420, target / "page-deployments.png")
+            _take(page, "deployments", 480, target / "page-deployments.png")
             calls.join()
         finally:
             program.end()

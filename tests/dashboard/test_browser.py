@@ -182,6 +182,12 @@ def test_a_training_a_dataset_and_a_deployment(page: Browser, tmp_path: Path) ->
     page.show("deployments")
     page.until("return document.querySelectorAll('tbody tr').length === 2")
     assert "HEALTHY" in page.text()
+    assert [one for one in page.texts("th") if one.startswith("p")] == [
+        "process",
+        "p50",
+        "p90",
+        "p99",
+    ]
     told(program, "shutdown")
     page.until(
         "return document.getElementById('banner').innerText.includes('The program has ended')"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from skate._core.latencies import LatencyCounts
 from skate.dashboard import session_source
 from skate.dashboard.numbered import Numbered
 from skate.dashboard.session_source import SessionSource
@@ -145,15 +146,27 @@ def test_rates_and_times(monkeypatch: pytest.MonkeyPatch) -> None:
     traffic = DeploymentTraffic()
     deployment = {"application": "app", "deployment": "D", "state": "HEALTHY"}
 
-    def look(answered: int, seconds: float) -> dict[str, Any]:
+    counts = LatencyCounts()
+
+    def look(*times: float) -> dict[str, Any]:
         now[0] += 2.0
+        for seconds in times:
+            counts.add(seconds)
+        answered.extend(times)
         replica = {"application": "app", "deployment": "D", "replica": "r", "ongoing": 1}
-        replica |= {"answered": answered, "seconds": seconds}
-        (row,) = traffic.rows([deployment], [replica])
+        replica |= {"answered": len(answered), "seconds": sum(answered)}
+        (row,) = traffic.rows([deployment], [{**replica, "latencies": counts.counts()}])
+        assert row["answered"] == len(answered)
+        assert row["p50_s"] == row["processes"][0]["p50_s"] == pytest.approx(4, rel=1 / 8)
+        assert "latencies" not in row["processes"][0]
         sample: dict[str, Any] = row["samples"][-1]
         return sample
 
-    assert look(10, 5.0)["rate"] == 0  # what was before is not known
-    sample = look(30, 6.0)
-    assert (sample["rate"], sample["latency"], sample["ongoing"]) == (10.0, 0.05, 1)
-    assert look(30, 6.0)["latency"] is None
+    answered: list[float] = []
+    first = look(*[4.0] * 100)
+    assert (first["rate"], first["p50_s"]) == (0, None)  # what was before is not known
+    sample = look(*[1.0] * 18, 9.0, 9.0)
+    assert (sample["rate"], sample["mean_s"], sample["ongoing"]) == (10.0, 1.8, 1)
+    assert sample["p50_s"] == pytest.approx(1, rel=1 / 8)
+    assert sample["p99_s"] == pytest.approx(9, rel=1 / 8)
+    assert look()["mean_s"] is look()["p99_s"] is None

@@ -29,6 +29,19 @@ _COLUMNS: dict[str, tuple[str, ...]] = {
         "reference_count",
     ),
     "workers": ("session", "pid", "state", "runs", "resident"),
+    "deployments": (
+        "session",
+        "application",
+        "deployment",
+        "state",
+        "replicas",
+        "answered",
+        "mean_s",
+        "p50_s",
+        "p90_s",
+        "p99_s",
+        "message",
+    ),
 }
 KINDS = ("tasks", "actors", "objects", "workers", "datasets", "trials", "deployments")
 _FOLLOW_SECONDS = 0.3
@@ -184,13 +197,23 @@ def _size(count: float) -> str:
 # -- rows -----------------------------------------------------------------------------------------
 
 
+def _rows(session: Session, kind: str) -> list[Row]:
+    if kind != "deployments":
+        return [*session.rows(kind)]
+    from skate.dashboard.traffic import with_times
+
+    found = session.under_way()
+    rows = with_times(found.get("deployments", ()), found.get("replicas", ()))
+    return [{"session": session.pid, **row} for row in rows]
+
+
 def _list(
     kind: str, filters: Sequence[str], limit: int, session: int | None, as_json: bool
 ) -> None:
     from skate.engine.sessions import resident_bytes
 
     wanted = [pair_of(one, _FILTER_FORM) for one in filters]
-    rows = [row for one in _answering(session) for row in one.rows(kind)]
+    rows = [row for one in _answering(session) for row in _rows(one, kind)]
     for key, _ in wanted:
         if rows and not any(key in row for row in rows):
             raise ValueError(f"--filter takes one of {', '.join(rows[0])}; got {key!r}")

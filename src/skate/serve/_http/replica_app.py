@@ -62,14 +62,14 @@ class ReplicaApp:
         self, context: RequestContext, scope: Scope, receive: Receive, send: Send
     ) -> None:
         """Count the request in, have it answered, count it out."""
-        token = self._replica.begin(context)
+        begun = self._replica.begin(context)
         try:
             await self.respond(scope, receive, send)
         except asyncio.CancelledError:
             cancel_children(context)
             raise
         finally:
-            self._replica.end(token)
+            self._replica.end(begun)
 
     async def respond(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Have the user's code answer a request that has begun."""

@@ -14,6 +14,7 @@ import asyncio
 import contextvars
 import inspect
 import os
+import time
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 HTTP = "__http__"  # a request over HTTP that arrived at another process
 
-_Token = contextvars.Token["RequestContext | None"]
+_Begun = tuple[contextvars.Token["RequestContext | None"], float]  # and when it did
 
 
 class ReplicaInfo(NamedTuple):
@@ -71,7 +72,7 @@ def _streaming(name: str, may_refuse: bool) -> Any:
         else:
             request = self._request(request_id, model_id)
             items = self.code.stream(method, args, kwargs)
-        self.begin(request)
+        _, since = self.begin(request)
         try:
             yield None
             async for item in items:
@@ -80,7 +81,8 @@ def _streaming(name: str, may_refuse: bool) -> Any:
             cancel_children(request)
             raise
         finally:
-            self._one_less()  # the generator may be closed in another context than it began in
+            # The generator may be closed in another context than it began in.
+            self._count_out(since)
 
     handle.__name__, handle.__qualname__ = name, f"Replica.{name}"
     return skate.method(num_returns="streaming")(handle)
@@ -282,24 +284,23 @@ class Replica:
     def _enter(self) -> None:
         serve_context.enter_replica(self.context, self._owns_process)
 
-    def begin(self, request: RequestContext) -> _Token:
+    def begin(self, request: RequestContext) -> _Begun:
         """Count in a request that begins in this task, and set its context; `end` must follow."""
-        self.traffic.passed(self.ongoing)
         self.ongoing += 1
         if self._load is not None:
             self._load.change(self.ongoing + self.waiting)
         if not self._owns_process:
             self._enter()
-        return serve_context._request.set(request)
+        return serve_context._request.set(request), time.monotonic()
 
-    def end(self, token: _Token) -> None:
+    def end(self, begun: _Begun) -> None:
         """Count out a request, and give its task the context that it had before."""
+        token, since = begun
         serve_context._request.reset(token)
-        self._one_less()
+        self._count_out(since)
 
-    def _one_less(self) -> None:
-        self.traffic.passed(self.ongoing)
-        self.traffic.answered += 1
+    def _count_out(self, since: float) -> None:
+        self.traffic.count(time.monotonic() - since)
         self.ongoing -= 1
         if self._load is not None:
             self._load.change(self.ongoing + self.waiting)
@@ -325,14 +326,14 @@ class Replica:
     ) -> Any:
         """Answer a call that is for this replica and no other, however busy it is."""
         request = self._request(request_id, model_id)
-        token = self.begin(request)
+        begun = self.begin(request)
         try:
             return await self.code.call(method, args, kwargs)
         except asyncio.CancelledError:
             cancel_children(request)
             raise
         finally:
-            self.end(token)
+            self.end(begun)
 
     # Streaming calls of handles; the first item says whether it is taken. The second is for a
     # request that was promised its place, however busy the replica is.
@@ -387,7 +388,7 @@ class Replica:
 
 def live_rows_of(replica: Replica) -> list[dict[str, object]]:
     """Return a row, for those who look in from outside."""
-    replica.traffic.passed(replica.ongoing)
+    traffic = replica.traffic
     return [
         {
             "application": replica.deployment_id.app_name,
@@ -396,8 +397,9 @@ def live_rows_of(replica: Replica) -> list[dict[str, object]]:
             "pid": os.getpid(),
             "ongoing": replica.ongoing,
             "waiting": replica.waiting,
-            "answered": replica.traffic.answered,
-            "seconds": replica.traffic.seconds,
+            "answered": traffic.answered,
+            "seconds": traffic.seconds,
+            "latencies": traffic.latencies.counts(),
         }
     ]
 

@@ -6,6 +6,8 @@ import asyncio
 import time
 from collections.abc import Callable
 
+from skate._core.latencies import LatencyCounts
+
 _LONGEST_INTERVAL_SECONDS = 1.0  # between reports, while there is load
 
 
@@ -33,22 +35,21 @@ class TimeWeightedAverage:
 
 
 class Traffic:
-    """How many requests a replica has answered, and how long all of them have been here together.
+    """How many requests a replica has answered, and how long they took.
 
-    Whoever looks twice knows the rate, and the mean time: what was added to the seconds, by what
-    was added to the answers.
+    Whoever looks twice knows what has happened meanwhile: what was added.
     """
 
     def __init__(self) -> None:
         self.answered = 0
-        self.seconds = 0.0
-        self._since = time.monotonic()
+        self.seconds = 0.0  # of all of them together
+        self.latencies = LatencyCounts()
 
-    def passed(self, ongoing: int) -> None:
-        """Count the time since the last change, in which there were so many requests."""
-        now = time.monotonic()
-        self.seconds += ongoing * (now - self._since)
-        self._since = now
+    def count(self, seconds: float) -> None:
+        """Count a request that took so long."""
+        self.answered += 1
+        self.seconds += seconds
+        self.latencies.add(seconds)
 
 
 class ReplicaLoad:
