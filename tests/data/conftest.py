@@ -103,7 +103,8 @@ def context() -> Iterator[skate.data.DataContext]:
 
 @pytest.fixture(params=["in memory", "by partitions"])
 def memory(request: pytest.FixtureRequest, context: skate.data.DataContext) -> str:
-    """Operations work in memory, or have so little of it that they cannot."""
+    """Operations work in memory, or by partitions, of which there are several."""
     if request.param == "by partitions":
+        context.partition_min_bytes = 0
         context.sort_memory_bytes = 4000
     return str(request.param)

@@ -12,17 +12,6 @@ from skate.data._arrow.hashing import hashed
 pytestmark = [pytest.mark.usefixtures("engine"), pytest.mark.engines("local")]
 
 
-@pytest.fixture(params=["in memory", "by partitions"])
-def memory(request):
-    """The operations work in memory, or have so little of it that they cannot."""
-    context = skate.data.DataContext.get_current()
-    before = context.sort_memory_bytes
-    if request.param == "by partitions":
-        context.sort_memory_bytes = 1000
-    yield request.param
-    context.sort_memory_bytes = before
-
-
 def tables(*columns):
     """One block for each list of keys; `n` is the number of the row."""
     starts = np.cumsum([0, *map(len, columns)])
@@ -171,13 +160,17 @@ class TestNumbersOfBlocks:
         assert one == other
 
 
-def test_dealing_forgets_the_rows_that_it_has_dealt():
+def test_the_driver_lets_rows_go_as_they_are_divided(context):
     from skate.data._execution.bundles import Hoard, bundle_of
-    from skate.data._execution.exchange import dealt
+    from skate.data._execution.exchange import Sort
+    from skate.data._execution.partitions import Partitions
+    from skate.data._execution.stats import StageStats
 
-    hoard = Hoard(1 << 20)
+    hoard = Hoard(1 << 30)
     for _ in range(4):
-        hoard.add(bundle_of(pa.table({"k": np.arange(10_000)})))
-    partitions = dealt(hoard, lambda block, count: hashed(block, ["k"], count), 4)
-    assert next(partitions).num_rows > 0
+        hoard.add(bundle_of(pa.table({"k": np.arange(100_000)})))
+    exchange = Partitions(Sort((), (("k", "ascending"),)), [hoard], context)
     assert not hoard.bundles
+    parts = list(exchange.parts(StageStats("Sort", "tasks")))
+    assert len(parts) == 2
+    assert sum(len(pieces) for part in parts for pieces in part.pieces) == 2

@@ -159,6 +159,19 @@ def test_rows_of_an_exchange_pass_the_functions_after_it_once(folder, tally):
     assert len(tally) <= 10 + 1 + UNDER_WAY
 
 
+@pytest.mark.parametrize("partition_min_bytes", [0, None])
+def test_functions_before_an_exchange(folder, tally, partition_min_bytes):
+    """They run again; what was written is not."""
+    rows = skate.data.range(100, override_num_blocks=5).map(lambda row: {"id": 99 - row["id"]})
+    rows.context.partition_min_bytes = partition_min_bytes
+    together = rows.sort("id").repartition(10)
+    dataset = together.map_batches(failing_once(tally), batch_size=None)
+    cut_short(dataset, folder)
+    dataset.write_parquet(str(folder), resume=True)
+    assert ids(folder) == list(range(0, 200, 2))
+    assert len(tally) <= 10 + 1 + UNDER_WAY
+
+
 def test_stages_one_after_the_other(folder, tally):
     """Of a block that became several, all parts are written before it counts."""
 

@@ -23,20 +23,14 @@ from skate.data._arrow.blocks import (
     concat,
 )
 from skate.data._arrow.dictionaries import without_dictionary
-from skate.data._arrow.hashing import hashed
-from skate.data._execution.bundles import Bundle, bundle_of, even_bundles, table_of
-from skate.data._execution.exchange import (
-    Streams,
-    beside,
-    collect,
-    dealt,
-    sort_table,
-)
+from skate.data._arrow.sorting import sort_table
+from skate.data._execution.bundles import Bundle, Hoard, bundle_of, table_of
+from skate.data._execution.exchange import beside, by_engine, by_ranges
+from skate.data._execution.partitions import Divisions, Gathering, Side
 from skate.data._execution.transforms import blame, block_limit, copied, joined, portions
 from skate.data._execution.udf import FunctionError, UserFunction
 from skate.data._expressions.expression import Expr, set_column
-from skate.data._plan import nodes as plan
-from skate.data._settings.context import DataContext
+from skate.data._settings.context import driver_threads
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset
@@ -64,45 +58,55 @@ def groups_of(table: Block, keys: Sequence[str]) -> Iterator[Block]:
         yield ordered.slice(start, stop - start)
 
 
-def partitions(
-    stream: Iterator[Bundle], keys: Sequence[str], context: DataContext
-) -> Iterator[Block]:
-    """All rows; rows of one group come in one table."""
-    hoard = collect(stream, context)
-    columns = hoard.empty().column_names
-    if not columns:
-        return
-    check_columns(keys, columns)
-    if hoard.fits or not keys:
-        yield table_of(hoard.bundles)
-        return
-    for table in dealt(hoard, lambda block, count: hashed(block, keys, count)):
-        if table.num_rows:
-            yield table
+@dataclass(frozen=True, eq=False)
+class Grouping(Gathering):
+    """An operation on groups, in the order of their keys. Without keys, all rows are one."""
+
+    keys: tuple[str, ...] = ()
+
+    @property
+    def can_be_divided(self) -> bool:
+        return bool(self.keys)
+
+    @property
+    def sampled(self) -> tuple[str, ...]:
+        return self.keys
+
+    @property
+    def order(self) -> list[tuple[str, str]]:
+        return [(key, "ascending") for key in self.keys]
+
+    def in_memory(self, inputs: Sequence[Hoard]) -> Iterator[Bundle]:
+        (hoard,) = inputs
+        table = table_of(hoard.bundles)
+        if table.num_columns:
+            yield from self.cut(self.of_tables([table]), self.blocks_of_parts(1))
+
+    def divisions(self, sides: Sequence[Side], parts: int) -> Divisions:
+        return by_ranges(sides[0], self.order, parts, self.blocks_of_parts(parts))
+
+    def blocks_of_parts(self, parts: int) -> int:
+        """Return in how many blocks the result of each part is."""
+        return 1
 
 
 @dataclass(frozen=True, eq=False)
-class Aggregate(plan.Exchange):
+class Aggregate(Grouping):
     """One row per group."""
 
-    keys: tuple[str, ...] = ()
     functions: tuple[agg.AggregateFn, ...] = ()
 
-    def run(self, streams: Streams, context: DataContext) -> Iterator[Bundle]:
-        return self._aggregated(streams[0], context)
+    def of_tables(self, tables: Sequence[Block], part: int = 0) -> Block:
+        return self.all_groups(tables[0])
 
-    def _aggregated(self, stream: Iterator[Bundle], context: DataContext) -> Iterator[Bundle]:
-        tables = [self.table_of_groups(table) for table in partitions(stream, self.keys, context)]
-        if tables:
-            yield bundle_of(self._sorted(concat(tables)))
+    def finished(self, tables: Sequence[Block], part: int) -> Block:
+        return by_engine(self, tables)
 
     def all_groups(self, table: Block) -> Block:
         """Return the groups of rows that are all here, in the order of their keys."""
         check_columns(self.keys, table.column_names)
-        return self._sorted(self.table_of_groups(table))
-
-    def _sorted(self, table: Block) -> Block:
-        return sort_table(table, [(key, "ascending") for key in self.keys]) if self.keys else table
+        groups = self.table_of_groups(table)
+        return sort_table(groups, self.order) if self.keys else groups
 
     def table_of_groups(self, table: Block) -> Block:
         """Return the groups of a table, in any order."""
@@ -166,32 +170,31 @@ def _places(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
 
 
 @dataclass(frozen=True, eq=False)
-class GroupTogether(plan.Exchange):
-    """Put groups as wholes into at most `blocks` blocks, sorted by key, by way of partitions."""
+class GroupTogether(Grouping):
+    """Put groups as wholes into about `blocks` blocks."""
 
-    keys: tuple[str, ...] = ()
     blocks: int | None = None
 
     @property
     def name(self) -> str:
         return f"Group[{', '.join(self.keys)}]"
 
-    def run(self, streams: Streams, context: DataContext) -> Iterator[Bundle]:
-        return self._grouped(streams[0], context)
+    def blocks_of_parts(self, parts: int) -> int:
+        return -(-(self.blocks or 4 * driver_threads()) // parts)
 
-    def _grouped(self, stream: Iterator[Bundle], context: DataContext) -> Iterator[Bundle]:
-        from skate.data._settings.context import driver_threads
+    def of_tables(self, tables: Sequence[Block], part: int = 0) -> Block:
+        check_columns(self.keys, tables[0].column_names)
+        return sort_table(tables[0], self.order) if self.keys else tables[0]
 
-        for table in partitions(stream, self.keys, context):
-            if not self.keys:
-                yield from even_bundles(table, 1)
-                continue
-            ordered = sort_table(table, [(key, "ascending") for key in self.keys])
-            starts = group_starts(ordered, self.keys) if ordered.num_rows else np.array([0])
-            count = min(self.blocks or 4 * driver_threads(), max(1, len(starts) - 1))
-            picks = [starts[(len(starts) - 1) * n // count] for n in range(count + 1)]
-            for start, stop in pairwise(picks):
-                yield bundle_of(ordered.slice(start, stop - start))
+    def cut(self, table: Block, blocks: int) -> Iterator[Bundle]:
+        if not self.keys:
+            yield bundle_of(table)
+            return
+        starts = group_starts(table, self.keys) if table.num_rows else np.array([0])
+        count = min(blocks, max(1, len(starts) - 1))
+        picks = [starts[(len(starts) - 1) * n // count] for n in range(count + 1)]
+        for start, stop in pairwise(picks):
+            yield bundle_of(table.slice(start, stop - start))
 
 
 @dataclass(frozen=True)

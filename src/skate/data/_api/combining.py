@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from skate.data._api.base import Core, check_blocks, check_least, check_unused
-from skate.data._execution.exchange import RandomizeBlocks, Repartition, Shuffle, Sort, Union, Zip
+from skate.data._execution.exchange import (
+    RandomizeBlocks,
+    Repartition,
+    RowsPerBlock,
+    Shuffle,
+    Sort,
+    Union,
+    Zip,
+)
 from skate.data._execution.joins import JOINS, Join, check_same_keys
 from skate.data._execution.mixing import Mix, MixStoppingCondition, check_weights
 from skate.data._plan.seeds import RandomSeedConfig, numpy_seed
@@ -192,7 +200,10 @@ class Combining(Core):
             )
         if shuffle:
             return self.random_shuffle(num_blocks=num_blocks)
-        return self._with(Repartition((self._plan,), num_blocks, target_num_rows_per_block))
+        if target_num_rows_per_block is not None:
+            return self._with(RowsPerBlock((self._plan,), target_num_rows_per_block))
+        assert num_blocks is not None
+        return self._with(Repartition((self._plan,), num_blocks))
 
     def random_shuffle(
         self,

@@ -10,7 +10,8 @@ from skate.data._api.base import Core, check_least
 from skate.data._arrow.blocks import Row, check_format, check_unique
 from skate.data._execution.batching import check_batch_size
 from skate.data._execution.bundles import Bundle, bundle_of
-from skate.data._execution.exchange import Sample, Streams
+from skate.data._execution.exchange import Sample
+from skate.data._execution.partitions import Streams
 from skate.data._execution.transforms import (
     DropColumns,
     FilterRows,

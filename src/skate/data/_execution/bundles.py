@@ -33,6 +33,10 @@ class Bundle(NamedTuple):
         """As an argument of a task."""
         return self.ref if self.block is None else compact(self.block)
 
+    def payloads(self) -> list[object]:
+        """As arguments of a task."""
+        return [self.payload()]
+
     def stored(self) -> Bundle:
         """The same in the object store, which spills to disk when memory is short."""
         if self.block is None:
@@ -105,7 +109,3 @@ class Hoard:
     @property
     def rows(self) -> int:
         return sum(bundle.rows for bundle in self.bundles)
-
-    @property
-    def fits(self) -> bool:
-        return self.size <= self.limit

@@ -1,81 +1,23 @@
-"""Operations that look at all rows: union, zip, repartition, sort, shuffle.
-
-Up to `DataContext.sort_memory_bytes` they work on one table in memory. Beyond, rows are first
-dealt out to partitions, kept in the object store (which spills), and then done one by one.
-"""
+"""Operations that look at all rows: union, zip, repartition, sort, shuffle."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from skate.data._arrow.blocks import Block, check_columns, compact, concat
-from skate.data._arrow.dictionaries import without_dictionary
-from skate.data._arrow.tensors import type_text
+from skate.data._arrow.blocks import Block, concat
+from skate.data._arrow.sorting import check_keys, sort_table, taken
 from skate.data._execution.bundles import Bundle, Hoard, bundle_of, even_bundles, table_of
+from skate.data._execution.dividing import ByRange, at_random, boundaries_of, by_place
+from skate.data._execution.partitions import Divisions, Gathering, Side, Streams, collect
 from skate.data._plan import nodes as plan
 from skate.data._plan.seeds import Seed, generators
 from skate.data._settings.context import DataContext
-
-Streams = list[Iterator[Bundle]]
-
-
-def collect(stream: Iterator[Bundle], context: DataContext) -> Hoard:
-    hoard = Hoard(context.sort_memory_bytes)
-    for bundle in stream:
-        hoard.add(bundle)
-    return hoard
-
-
-def partitions_for(hoard: Hoard) -> int:
-    """How many partitions make each fit into memory, with some room."""
-    return int(2 * hoard.size // hoard.limit) + 2
-
-
-def dealt(
-    hoard: Hoard, assign: Callable[[Block, int], Any], count: int | None = None
-) -> Iterator[Block]:
-    """The rows by partitions that fit into memory, in order; some may be empty. All have the
-    columns and types that the rows would have in one table. `assign(block, partitions)` gives
-    each row's partition."""
-    count = count or partitions_for(hoard)
-    nothing = hoard.empty()
-    parts: list[list[Bundle]] = [[] for _ in range(count)]
-    samples: dict[pa.Schema, Block] = {}  # a row for each schema: they decide on the types
-    for bundle in hoard.drain():
-        if not bundle.rows:
-            continue
-        block = bundle.get()
-        if block.schema not in samples:
-            samples[block.schema] = compact(block.slice(0, 1))
-        for part, piece in enumerate(_divided(block, assign(block, count), count)):
-            if piece.num_rows:
-                parts[part].append(bundle_of(piece).stored())
-    for number in range(count):
-        pieces, parts[number] = parts[number], []
-        together = concat([*samples.values(), table_of(pieces)])
-        yield together.slice(len(samples)) if samples else nothing
-
-
-def _divided(block: Block, numbers: Any, count: int) -> Iterator[Block]:
-    """The rows of each number, in order."""
-    order = np.argsort(np.asarray(numbers), kind="stable")
-    ends = np.searchsorted(np.asarray(numbers)[order], np.arange(count + 1))
-    ordered = block.take(pa.array(order))
-    for start, stop in pairwise(ends):
-        yield ordered.slice(start, stop - start)
-
-
-def check_keys(keys: Sequence[str], block: Block) -> None:
-    """Raise for keys that are no columns; an empty block without any could have them."""
-    if block.num_columns or block.num_rows:
-        check_columns(keys, block.column_names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +39,7 @@ class RandomizeBlocks(plan.Exchange):
         return "RandomizeBlockOrder"
 
     def run(self, streams: Streams, context: DataContext) -> Iterator[Bundle]:
-        bundles = collect(streams[0], context).bundles
+        bundles = collect(streams[0], context.sort_memory_bytes).bundles
         for number in np.random.default_rng(self.seed).permutation(len(bundles)):
             yield bundles[number]
 
@@ -184,21 +126,46 @@ def _free_name(name: str, taken: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Repartition(plan.Exchange):
-    """The same rows in the same order, in `blocks` blocks or in blocks of `rows_per_block`."""
+class RowsPerBlock(plan.Exchange):
+    """The same rows in the same order, in blocks of so many rows."""
 
-    blocks: int | None = None
-    rows_per_block: int | None = None
+    rows: int = 1
+
+    @property
+    def name(self) -> str:
+        return "Repartition"
+
+    def initial_num_blocks(self) -> int | None:
+        return None
+
+    def run(self, streams: Streams, context: DataContext) -> Iterator[Bundle]:
+        return rows_at_a_time(streams[0], self.rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Repartition(Gathering):
+    """The same rows in the same order, in `blocks` blocks."""
+
+    blocks: int = 1
 
     def initial_num_blocks(self) -> int | None:
         return self.blocks
 
-    def run(self, streams: Streams, context: DataContext) -> Iterator[Bundle]:
-        if self.rows_per_block is not None:
-            return rows_at_a_time(streams[0], self.rows_per_block)
-        hoard = collect(streams[0], context)
-        assert self.blocks is not None
+    @property
+    def keeps_empty_blocks(self) -> bool:
+        return True
+
+    def in_memory(self, inputs: Sequence[Hoard]) -> Iterator[Bundle]:
+        (hoard,) = inputs
         return evenly(iter(hoard.bundles), hoard.rows, self.blocks, hoard.empty())
+
+    def divisions(self, sides: Sequence[Side], parts: int) -> Divisions:
+        rows = sides[0].rows
+        ends = [sum(rows) * number // self.blocks for number in range(1, self.blocks + 1)]
+        return Divisions([by_place(rows, ends)], [1] * self.blocks)
+
+    def of_tables(self, tables: Sequence[Block], part: int = 0) -> Block:
+        return tables[0]
 
 
 def evenly(bundles: Iterator[Bundle], rows: int, blocks: int, empty: Block) -> Iterator[Bundle]:
@@ -236,7 +203,7 @@ def rows_at_a_time(bundles: Iterator[Bundle], size: int) -> Iterator[Bundle]:
 
 
 @dataclass(frozen=True, eq=False)
-class Shuffle(plan.Exchange):
+class Shuffle(Gathering):
     """All rows in random order."""
 
     seed: int | None = None
@@ -249,129 +216,94 @@ class Shuffle(plan.Exchange):
     def initial_num_blocks(self) -> int | None:
         return self.blocks or super().initial_num_blocks()
 
-    def run(self, streams: Streams, context: DataContext) -> Iterator[Bundle]:
-        return self._shuffled(streams[0], context)
+    def in_memory(self, inputs: Sequence[Hoard]) -> Iterator[Bundle]:
+        (hoard,) = inputs
+        rows, blocks = hoard.rows, len(hoard.bundles)
+        mixed = self.of_tables([table_of(hoard.bundles)])
+        return evenly(iter([bundle_of(mixed)]), rows, self._blocks(rows, blocks), mixed)
 
-    def _shuffled(self, stream: Iterator[Bundle], context: DataContext) -> Iterator[Bundle]:
-        hoard = collect(stream, context)
-        rows, empty = hoard.rows, hoard.empty()
-        count = max(1, min(self.blocks or len(hoard.bundles), rows))
-        random = np.random.default_rng(self.seed)
-        if hoard.fits:
-            tables = iter([table_of(hoard.bundles)])
-        else:
-            tables = dealt(hoard, lambda block, n: random.integers(0, n, block.num_rows))
-        mixed = (bundle_of(taken(table, random.permutation(table.num_rows))) for table in tables)
-        yield from evenly(mixed, rows, count, empty)
+    def _blocks(self, rows: int, before: int) -> int:
+        return max(1, min(self.blocks or before, rows))
 
+    def repeatable(self) -> Shuffle:
+        seed = np.random.SeedSequence().entropy if self.seed is None else self.seed
+        assert isinstance(seed, int)
+        return replace(self, seed=seed)
 
-def taken(table: Block, order: Any) -> Block:
-    """Rows in that order. Arrow takes from one chunk much faster than from many."""
-    return table.combine_chunks().take(pa.array(order))
+    def divisions(self, sides: Sequence[Side], parts: int) -> Divisions:
+        (side,) = sides
+        assert self.seed is not None
+        rows = sum(side.rows)
+        blocks = self._blocks(rows, side.blocks)
+        parts = min(parts, blocks) if self.blocks is None else blocks
+        ends = [blocks * number // parts for number in range(parts + 1)]
+        sizes = np.diff([rows * end // blocks for end in ends]).tolist()
+        return Divisions([at_random(side.rows, sizes, self.seed)], np.diff(ends).tolist())
+
+    def of_tables(self, tables: Sequence[Block], part: int = -1) -> Block:
+        seed: Any = self.seed if part < 0 else [self.seed, 2, part]
+        random = np.random.default_rng(seed)
+        return taken(tables[0], random.permutation(tables[0].num_rows))
 
 
 @dataclass(frozen=True, eq=False)
-class Sort(plan.Exchange):
+class Sort(Gathering):
     """By one or more columns; None comes last. Rows that are equal keep their order."""
 
     keys: tuple[tuple[str, str], ...] = ()
     boundaries: tuple[Any, ...] | None = None
 
-    def run(self, streams: Streams, context: DataContext) -> Iterator[Bundle]:
-        return self._sorted(streams[0], context)
+    @property
+    def sampled(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.keys)
 
-    def _sorted(self, stream: Iterator[Bundle], context: DataContext) -> Iterator[Bundle]:
-        hoard = collect(stream, context)
+    @property
+    def keeps_empty_blocks(self) -> bool:
+        return self.boundaries is not None
+
+    def in_memory(self, inputs: Sequence[Hoard]) -> Iterator[Bundle]:
+        (hoard,) = inputs
         if not hoard.bundles:
             return
-        if hoard.fits:
-            table = sort_table(table_of(hoard.bundles), self.keys)
-            if self.boundaries is not None:
-                yield from self._at_boundaries(table)
-            else:
-                yield from even_bundles(table, len(hoard.bundles))
+        table = table_of(hoard.bundles)
+        if self.boundaries is None:
+            yield from even_bundles(self.of_tables([table]), len(hoard.bundles))
             return
-        given = self.boundaries is not None
-        splits = list(self.boundaries or ()) if given else self._splits(hoard)
-        column, direction = self.keys[0]
+        check_keys(self.sampled, table)
+        for piece in self._at_boundaries().pieces(table):
+            yield bundle_of(self.of_tables([piece]))
 
-        def part(block: Block, count: int) -> Any:
-            return part_of(block[column], splits, direction, right=given)
-
-        for table in dealt(hoard, part, len(splits) + 1):
-            if table.num_rows or given:
-                yield from even_bundles(sort_table(table, self.keys), 1 if given else 4)
-
-    def _at_boundaries(self, table: Block) -> Iterator[Bundle]:
+    def _at_boundaries(self) -> ByRange:
+        """Return the division by the first key whose parts begin with the values given."""
         assert self.boundaries is not None
         column, direction = self.keys[0]
-        numbers = part_of(table[column], list(self.boundaries), direction, right=True)
-        ends = np.searchsorted(numbers, np.arange(len(self.boundaries) + 2))
-        for start, stop in pairwise(ends):
-            yield bundle_of(table.slice(start, stop - start))
+        given = pa.table({column: pa.array(self.boundaries)})
+        parts = range(given.num_rows + 1)
+        return ByRange(parts, self.keys[:1], given, is_after=direction == "descending")
 
-    def _splits(self, hoard: Hoard) -> list[Any]:
-        """Values of the first key that divide the rows about evenly."""
-        column, _ = self.keys[0]
-        random = np.random.default_rng(0)
-        samples = []
-        for bundle in hoard.bundles:
-            if bundle.rows:
-                block = bundle.get()
-                check_columns([column], block.column_names)
-                picks = random.integers(0, block.num_rows, min(block.num_rows, 1000))
-                samples.append(block.select([column]).take(pa.array(np.sort(picks))))
-        values = concat(samples)[column].combine_chunks()
-        values = values.filter(pc.invert(pc.is_null(values, nan_is_null=True)))
-        ordered = values.take(pc.sort_indices(values))
-        count = partitions_for(hoard)
-        places = [len(ordered) * number // count for number in range(1, count)]
-        return [ordered[place].as_py() for place in places] if len(ordered) else []
+    def divisions(self, sides: Sequence[Side], parts: int) -> Divisions:
+        (side,) = sides
+        if self.boundaries is not None:
+            division = self._at_boundaries()
+            return Divisions([[division] * len(side.groups)], [1] * len(division.parts))
+        return by_ranges(side, self.keys, parts, -(-side.blocks // parts))
+
+    def of_tables(self, tables: Sequence[Block], part: int = 0) -> Block:
+        return sort_table(tables[0], self.keys)
+
+    def finished(self, tables: Sequence[Block], part: int) -> Block:
+        return by_engine(self, tables)
 
 
-def sort_table(table: Block, keys: Sequence[tuple[str, str]]) -> Block:
-    names = [name for name, _ in keys]
-    check_keys(names, table)
-    if not table.num_rows:
-        return table
-    try:
-        return _sorted_by(table.combine_chunks(), names, keys)
-    except (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError):
-        kinds = ", ".join(f"{name!r} is {type_text(table[name].type)}" for name in names)
-        raise TypeError(
-            f"cannot order rows by these columns: {kinds}; numbers, text and dates have an order"
-        ) from None
+def by_ranges(side: Side, keys: Sequence[tuple[str, str]], parts: int, blocks: int) -> Divisions:
+    """Return how rows are divided by their keys, about evenly and in order."""
+    assert side.keys is not None
+    division = ByRange(range(parts), keys, boundaries_of(side.keys, keys, parts))
+    return Divisions([[division] * len(side.groups)], [blocks] * parts)
 
 
-def _sorted_by(table: Block, names: list[str], keys: Sequence[tuple[str, str]]) -> Block:
-    if len(keys) == 1:
-        column, (_, direction) = table[names[0]], keys[0]
-        # One chunk is sorted faster; more than 2 GB of text stay in several.
-        column = column.chunk(0) if column.num_chunks == 1 else column
-        return table.take(pc.sort_indices(column, sort_keys=[("", direction)]))
-    # Arrow sorts by several columns only if none is a dictionary.
-    columns = [without_dictionary(table[name]) for name in names]
-    return table.take(pc.sort_indices(pa.table(columns, names=names), sort_keys=keys))
+def by_engine(node: Gathering, tables: Sequence[Block]) -> Block:
+    """Return the result for tables; by Polars, if they are not too small for that."""
+    from skate.data._relational.runs import answer_of_tables  # which knows this operation
 
-
-def part_of(
-    column: Any, splits: Sequence[Any], direction: str = "ascending", right: bool = False
-) -> Any:
-    """The partition of each row: how many of the splits lie below it. None and NaN go last."""
-    numbers = _splits_below(column, splits, right)
-    if direction == "descending":
-        numbers = len(splits) - numbers
-    numbers[pc.is_null(column, nan_is_null=True).to_numpy()] = len(splits)
-    return numbers
-
-
-def _splits_below(column: Any, splits: Sequence[Any], right: bool) -> Any:
-    if column.null_count == 0 and pa.types.is_primitive(column.type):
-        values, edges = column.to_numpy(), np.sort(np.asarray(splits))
-        if values.dtype.kind in "if" and values.dtype.kind == edges.dtype.kind:
-            return np.searchsorted(edges, values, side="right" if right else "left")
-    numbers = np.zeros(len(column), np.int64)
-    for split in splits:
-        above = pc.greater_equal(column, split) if right else pc.greater(column, split)
-        numbers += pc.fill_null(above, True).to_numpy()
-    return numbers
+    return answer_of_tables(node, tables)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from math import isinf
 from typing import Any
@@ -21,10 +21,10 @@ from typing import Any
 import skate
 from skate._core.errors import as_of_a_task
 from skate._core.live_rows import announce
-from skate.data._execution.bundles import Bundle, bundle_of, even_bundles
+from skate.data._execution.bundles import Bundle, Hoard, bundle_of, even_bundles
 from skate.data._execution.compute import ActorPoolStrategy, Compute, TaskPoolStrategy
 from skate.data._execution.early_exit import Departure
-from skate.data._execution.exchange import collect
+from skate.data._execution.partitions import Gathering, Part, Partitions, collect, is_divided
 from skate.data._execution.positions import ReadPosition
 from skate.data._execution.progress import Progress
 from skate.data._execution.stages import (
@@ -42,7 +42,7 @@ from skate.data._execution.transforms import SourceTask, TransformChain
 from skate.data._plan import nodes as plan
 from skate.data._plan.optimizer import optimise
 from skate.data._plan.static_schema import static_schema
-from skate.data._relational.runs import Relational, with_runs
+from skate.data._relational.runs import Collected, Relational, with_runs
 from skate.data._relational.scans import is_scan
 from skate.data._settings.context import DataContext
 
@@ -144,14 +144,21 @@ class PlanExecution:
         else:
             position.begin("")
 
-    def stream(self, node: plan.Node, ahead: bool = True) -> Iterator[Bundle]:
-        """The bundles of a plan. Without `ahead`, a read does one task after the other."""
+    def stream(
+        self, node: plan.Node, ahead: bool = True, gathered: bool = False
+    ) -> Iterator[Bundle]:
+        """The bundles of a plan. Without `ahead`, a read does one task after the other; if they
+        are `gathered`, large reads are done elsewhere, and their rows stay there."""
         nodes: list[plan.Map] = []
         while isinstance(node, plan.Map):
             nodes.insert(0, node)
             node = node.input
         if isinstance(node, plan.Read):
-            return self._from_tasks(node, nodes, ahead)
+            return self._from_tasks(node, nodes, ahead, gathered)
+        if isinstance(node, Relational):
+            return self._relational(node, nodes)
+        if isinstance(node, Gathering):
+            return self._gathered(node, nodes)
         source = self._source(node)
         if not nodes:
             return source
@@ -174,26 +181,45 @@ class PlanExecution:
         if isinstance(node, plan.Limit):
             ahead = node.limit > SMALL_LIMIT
             return limited(self.stream(node.input, ahead), node.limit)
-        if isinstance(node, Relational):
-            return self._relational(node)
         assert isinstance(node, plan.Exchange)
         streams = [self.stream(child) for child in node.inputs]
         meter = Meter(self.stats.stage(node.name, "driver"))
         return meter.output(node.run([meter.input(stream) for stream in streams], self.context))
 
-    def _relational(self, node: Relational) -> Iterator[Bundle]:
-        inputs = [
-            child if is_scan(child) else collect(self.stream(child), self.context)
-            for child in node.inputs
-        ]
+    def _relational(self, node: Relational, above: list[plan.Map]) -> Iterator[Bundle]:
+        inputs = [child if is_scan(child) else self._hoard(child) for child in node.inputs]
         try:
             answer = node.answer(inputs, self.context)
         except Exception as error:
             raise as_of_a_task(error, node.name) from None
         if answer is None:
-            yield from self.stream(optimise(node.over(inputs)))
+            rest = node.over(inputs)
+            for each in above:
+                rest = replace(each, input=rest)
+            yield from self.stream(optimise(rest))
             return
-        yield from Meter(self.stats.stage(node.name, "driver")).output(answer)
+        answer = Meter(self.stats.stage(node.name, "driver")).output(answer)
+        yield from self._staged(answer, fuse(above))
+
+    def _gathered(self, node: Gathering, above: list[plan.Map]) -> Iterator[Bundle]:
+        """An exchange in this process, or by partitions. What is above it is done where they are
+        finished."""
+        inputs = [self._hoard(child) for child in node.inputs]
+        size = sum(each.size for each in inputs)
+        divides = node.can_be_divided and any(each.rows for each in inputs)
+        if not divides or not is_divided(size, self.context):
+            done = Meter(self.stats.stage(node.name, "driver")).output(node.in_memory(inputs))
+            yield from self._staged(done, fuse(above))
+            return
+        divided = self.stats.stage(f"{node.name}[divide]", "tasks")
+        exchange = Partitions(node, inputs, self.context)
+        head = Fused([exchange.finish], [node.name], TaskPoolStrategy(), {})
+        yield from self._staged(exchange.parts(divided), fuse(above, head))
+
+    def _hoard(self, node: plan.Node) -> Hoard:
+        if isinstance(node, Collected):
+            return node.hoard
+        return collect(self.stream(node, gathered=True), self.context.sort_memory_bytes)
 
     def _kept(self, node: plan.Input) -> Iterator[Bundle]:
         stats = self.stats.stage(node.name, "in memory")
@@ -201,12 +227,14 @@ class PlanExecution:
             stats.add(bundle.rows, bundle.size, 0.0)
             yield bundle
 
-    def _from_tasks(self, read: plan.Read, nodes: list[plan.Map], ahead: bool) -> Iterator[Bundle]:
+    def _from_tasks(
+        self, read: plan.Read, nodes: list[plan.Map], ahead: bool, gathered: bool
+    ) -> Iterator[Bundle]:
         tasks = self._tasks(read, nodes)
         all_of_them = len(tasks)
         if self._begin is not None and self._begin[0] is read:
             tasks = _numbered(tasks, self._begin[1])
-        compute = self._compute_of_read(read, tasks)
+        compute = self._compute_of_read(read, tasks, gathered)
         head = Fused([], [read.name], compute, dict(read.options))
         large = any(task.streams for task in tasks)  # more than a block's worth: one after another
         count = len(tasks) if ahead and not large else 0
@@ -228,9 +256,13 @@ class PlanExecution:
         few = read.parallelism is None and len(tasks) < least
         return source.read_tasks(least) if few else tasks
 
-    def _compute_of_read(self, read: plan.Read, tasks: list[SourceTask]) -> Compute | None:
+    def _compute_of_read(
+        self, read: plan.Read, tasks: list[SourceTask], gathered: bool
+    ) -> Compute | None:
         if read.options or read.concurrency:
             return TaskPoolStrategy(read.concurrency)
+        if gathered and is_divided(read.source.size_bytes() or 0, self.context):
+            return TaskPoolStrategy()
         size = sum(task.size_bytes or 0 for task in tasks)
         heavy = read.source.runs_python and size > self.context.in_driver_bytes
         return TaskPoolStrategy() if heavy else None
@@ -238,7 +270,7 @@ class PlanExecution:
     # -- stages ---------------------------------------------------------------------------------
 
     def _staged(
-        self, items: Iterator[Bundle | SourceTask], fused: list[Fused], count: int = 0
+        self, items: Iterator[Bundle | SourceTask | Part], fused: list[Fused], count: int = 0
     ) -> Iterator[Bundle]:
         """Run stages on the items. Those of Arrow's kernels alone need no processes."""
         for number, stage in enumerate(fused):
@@ -251,9 +283,7 @@ class PlanExecution:
             return self._staged(remote, rest[cut:]) if rest[cut:] else remote
         return items  # type: ignore[return-value]
 
-    def _in_driver(
-        self, items: Iterator[Bundle | SourceTask], fused: Fused, count: int
-    ) -> Iterator[Bundle]:
+    def _in_driver(self, items: Iterator[Any], fused: Fused, count: int) -> Iterator[Bundle]:
         chain = TransformChain(fused.steps, "->".join(fused.names))
         stats = self.stats.stage(chain.name, "driver")
         if count <= 1:

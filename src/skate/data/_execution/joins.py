@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skate.data._arrow.blocks import Block, check_columns
-from skate.data._arrow.hashing import hashed
 from skate.data._arrow.schema import Schema
-from skate.data._execution.bundles import Bundle, bundle_of, even_bundles, table_of
-from skate.data._execution.exchange import Streams, check_keys, collect, dealt
+from skate.data._arrow.sorting import check_keys
+from skate.data._execution.bundles import Bundle, Hoard, even_bundles, table_of
+from skate.data._execution.dividing import ByHash
+from skate.data._execution.exchange import by_engine
+from skate.data._execution.partitions import Divisions, Gathering, Side
 from skate.data._expressions.expression import set_column
-from skate.data._plan import nodes as plan
-from skate.data._settings.context import DataContext
 
 JOINS = {
     "inner": "inner",
@@ -61,7 +61,7 @@ class JoinedNames(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Join(plan.Exchange):
+class Join(Gathering):
     """Rows of two datasets whose keys are equal."""
 
     kind: str = "inner"
@@ -71,21 +71,23 @@ class Join(plan.Exchange):
     right_suffix: str | None = None
     blocks: int = 1
 
-    def run(self, streams: Streams, context: DataContext) -> Iterator[Bundle]:
-        return self._joined(streams, context)
+    def in_memory(self, inputs: Sequence[Hoard]) -> Iterator[Bundle]:
+        tables = [table_of(each.bundles) for each in inputs]
+        return even_bundles(self.of_tables(tables), self.blocks)
 
-    def _joined(self, streams: Streams, context: DataContext) -> Iterator[Bundle]:
-        left, right = (collect(stream, context) for stream in streams)
-        size = left.size + right.size
-        if size <= context.sort_memory_bytes:
-            table = self.join(table_of(left.bundles), table_of(right.bundles))
-            yield from even_bundles(table, self.blocks)
-            return
-        count = max(self.blocks, 2 * size // context.sort_memory_bytes + 2)
-        lefts = dealt(left, lambda block, n: hashed(block, self.on, n), count)
-        rights = dealt(right, lambda block, n: hashed(block, self.right_on, n), count)
-        for one, other in zip(lefts, rights, strict=True):
-            yield bundle_of(self.join(one, other))
+    def divisions(self, sides: Sequence[Side], parts: int) -> Divisions:
+        parts = max(parts, self.blocks)
+        divisions = [
+            [ByHash(range(parts), keys)] * len(side.groups)
+            for keys, side in zip((self.on, self.right_on), sides, strict=True)
+        ]
+        return Divisions(divisions, [1] * parts)
+
+    def of_tables(self, tables: Sequence[Block], part: int = 0) -> Block:
+        return self.join(*tables)
+
+    def finished(self, tables: Sequence[Block], part: int) -> Block:
+        return by_engine(self, tables)
 
     def join(self, left: Block, right: Block) -> Block:
         """Only keys and row numbers go through Arrow's join: it knows few types of columns."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from skate.data._execution.bundles import Bundle
-from skate.data._execution.exchange import Streams
+from skate.data._execution.partitions import Streams
 from skate.data._plan import nodes as plan
 from skate.data._settings.context import DataContext
 

@@ -22,9 +22,9 @@ import numpy as np
 import pyarrow as pa
 
 from skate.data._arrow.blocks import Block, concat
+from skate.data._arrow.sorting import taken
 from skate.data._arrow.tensors import is_object
 from skate.data._execution.bundles import Bundle
-from skate.data._execution.exchange import taken
 from skate.data._plan import nodes as plan
 from skate.data._plan.seeds import Reseeding
 

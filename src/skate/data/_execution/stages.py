@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import cached_property
 from typing import Any
 
 import skate
@@ -23,6 +24,7 @@ from skate._core.errors import add_note, as_of_a_task
 from skate.data._arrow.blocks import Block, concat
 from skate.data._execution.bundles import Bundle, bundle_of
 from skate.data._execution.compute import ActorPoolStrategy, TaskPoolStrategy
+from skate.data._execution.partitions import Part, PartShape, has_nodes
 from skate.data._execution.stats import StageStats
 from skate.data._execution.transforms import Meta, SourceTask, TransformChain
 from skate.data._execution.udf import UserFunction
@@ -140,8 +142,10 @@ class TaskPool:
         def stream(*payloads: Any) -> Iterator[Any]:
             yield from stream_chain(chain, payloads)
 
+        self.chain = chain
         options = {"num_cpus": 0, **_STREAMING, **options, "name": chain.name}
         self._stream = skate.remote(stream).options(**options)
+        self._is_placed = "scheduling_strategy" in options
         self.window = strategy.size or _tasks_at_a_time()
         # One or two wait in workers for their turn, unless the user has said how many may run.
         self._most = self.window + (1 if self.window < 4 else 2)
@@ -151,7 +155,17 @@ class TaskPool:
         return running < self._most_running and running + finished < self._most
 
     def submit(self, payloads: Sequence[Any]) -> StageJob:
-        return RemoteJob(self._stream.remote(*payloads))
+        # What was not computed on some node, or on many, may go to any; blocks draw tasks.
+        is_anywhere = isinstance(payloads[0], (SourceTask, PartShape))
+        stream = self._spread if is_anywhere and not self._is_placed else self._stream
+        return RemoteJob(stream.remote(*payloads))
+
+    @cached_property
+    def _spread(self) -> Any:
+        """The same, over all nodes."""
+        if not has_nodes():
+            return self._stream
+        return self._stream.options(scheduling_strategy="SPREAD")
 
     def close(self) -> None:
         pass
@@ -194,6 +208,7 @@ class Actors:
         # With the names of the modules, by which the engine chooses where to start the actor.
         mapper: Any = type(_Mapper.__name__, (_Mapper,), {"modules": chain.modules})
         self._actor = skate.remote(mapper).options(**options)
+        self.chain = chain
         self._overlaps = (options.get("max_concurrency") or 1) > 1
         self._chain = skate.put(chain)
         self.strategy = strategy
@@ -320,6 +335,7 @@ class Stage:
         self._may_fail = may_fail
         self._empty: Bundle | None = None  # a block without rows, for its columns
         self._had_rows = False
+        self._keeps_empty_blocks = bool(workers.chain.keeps_empty_blocks)
 
     def has_room(self, limit_bytes: float) -> bool:
         if self.input_ended or self.is_full(limit_bytes):
@@ -332,7 +348,7 @@ class Stage:
             return True
         return bool(self.finished) and sum(b.size for b in self.finished) > limit_bytes
 
-    def add(self, item: Bundle | SourceTask) -> None:
+    def add(self, item: Bundle | SourceTask | Part) -> None:
         """Take input; small blocks are collected until they make a batch."""
         self._waiting.append(item)
         if item.rows is not None:
@@ -362,7 +378,7 @@ class Stage:
 
     def _flush(self) -> None:
         if self._waiting:
-            payloads = [b if isinstance(b, SourceTask) else b.payload() for b in self._waiting]
+            payloads = [payload for each in self._waiting for payload in each.payloads()]
             self.running.append(self.workers.submit(payloads))
             self.running[-1].start = self._waiting[0].start
             self.running[-1].pieces = len(self._waiting)
@@ -396,7 +412,7 @@ class Stage:
         self._show_columns()
 
     def _take(self, bundle: Bundle) -> None:
-        if bundle.rows:
+        if bundle.rows or self._keeps_empty_blocks:
             self._had_rows = True
             self.finished.append(bundle)
         else:

@@ -60,6 +60,10 @@ class SourceTask:
         """See `Bundle.start`."""
         return self.number
 
+    def payloads(self) -> list[object]:
+        """As arguments of a task."""
+        return [self]
+
 
 class TransformChain:
     """The steps of a fused stage, one after the other. What leaves it is cut into blocks of at
@@ -74,6 +78,10 @@ class TransformChain:
         self.name = name
         self.settings = DataContext.get_current()
         self.max_bytes = self.settings.target_max_block_size
+        # The last step may know where blocks end, and whether those without rows matter.
+        self.keeps_empty_blocks: bool | None = (
+            getattr(steps[-1], "keeps_empty_blocks", None) if steps else None
+        )
 
     def __call__(self, payloads: Sequence[Any]) -> Iterator[Block]:
         names = ", ".join(p.name for p in payloads if isinstance(p, SourceTask) and p.name)
@@ -97,6 +105,9 @@ class TransformChain:
 
     def blocks(self, payloads: Sequence[object]) -> Iterator[Block]:
         """The blocks that leave, neither too large nor with more memory than their rows need."""
+        if self.keeps_empty_blocks is not None:
+            yield from map(compact, self(payloads))
+            return
         for found in portions(self(payloads), self.max_bytes, every=1):
             yield from map(compact, self.pieces(concat(found)))
 

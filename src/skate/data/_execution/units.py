@@ -256,7 +256,8 @@ class UnitExecution(PlanExecution):
     def _numbered(self, node: plan.Node) -> Iterator[Bundle]:
         if self._log.is_over(0):
             return
-        bundles: Iterator[Bundle] = (each for each in self.stream(node) if each.rows)
+        below = PlanExecution(self.stats, self.context, self._progress.update)
+        bundles: Iterator[Bundle] = (each for each in below.stream(node) if each.rows)
         if isinstance(node, Relational):  # whose blocks may end elsewhere each time
             bundles = self._recut(bundles)
         done, count = self._log.done(0), 0

@@ -20,6 +20,7 @@ import pyarrow.fs as pafs
 from skate.data._arrow.blocks import Block
 from skate.data._execution.compute import TaskPoolStrategy
 from skate.data._execution.executor import Fused
+from skate.data._execution.partitions import partition_limit
 from skate.data._execution.stats import ExecutionStats
 from skate.data._execution.units import PartOfUnit, UnitExecution, UnitsChangedError
 from skate.data._expressions.expression import FilterStep, WithColumns
@@ -236,7 +237,10 @@ class ResumableWrite:
             "write_uuid": uuid.uuid4().hex,
             "plan": [{"step": "Write", **self.arguments}, *described(self.node)],
             "files": files,
-            "settings": {name: getattr(self.context, name) for name in _SETTINGS},
+            "settings": {
+                **{name: getattr(self.context, name) for name in _SETTINGS},
+                "partition_min_bytes": partition_limit(self.context),
+            },
         }
 
     def _check_same(self, known: dict[str, Any], asked: dict[str, Any]) -> None:

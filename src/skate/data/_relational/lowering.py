@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from skate.data._arrow.blocks import Block
+from skate.data._arrow.sorting import sort_table
 from skate.data._execution.bundles import Hoard, table_of
-from skate.data._execution.exchange import Sort, sort_table
+from skate.data._execution.exchange import Sort
 from skate.data._execution.joins import Join
 from skate.data._plan import nodes as plan
 from skate.data._relational.carried import UnlikeArrowError
@@ -22,7 +23,7 @@ from skate.data._relational.operations import (
 from skate.data._relational.scans import scanned, size_of
 from skate.data.grouped_data import Aggregate
 
-Input = plan.Read | Hoard  # files to be scanned, or rows that are here
+Input = plan.Read | Hoard | Block  # files to be scanned, or rows that are here
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,13 +36,21 @@ class Slot(plan.Node):
 
 def bytes_of(inputs: Sequence[Input]) -> int:
     """Return about how many bytes the rows have in memory."""
-    return sum(each.size if isinstance(each, Hoard) else size_of(each) for each in inputs)
+    return sum(map(_bytes_of, inputs))
+
+
+def _bytes_of(rows: Input) -> int:
+    if isinstance(rows, plan.Read):
+        return size_of(rows)
+    return rows.size if isinstance(rows, Hoard) else rows.nbytes
 
 
 def _frame(rows: Input) -> Frame:
+    if isinstance(rows, plan.Read):
+        return scanned(rows)
     if isinstance(rows, Hoard):
         return frame_of(table_of(rows.bundles), len(rows.bundles))
-    return scanned(rows)
+    return frame_of(rows)
 
 
 class Lowering:

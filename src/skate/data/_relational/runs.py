@@ -12,33 +12,34 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
 
+from skate._core.machine import memory
 from skate.data import aggregate as agg
+from skate.data._arrow.blocks import Block
 from skate.data._execution.bundles import Bundle, Hoard, bundle_of, even_bundles
 from skate.data._execution.exchange import Sort
 from skate.data._execution.joins import Join
+from skate.data._execution.partitions import Gathering, has_nodes, is_divided
 from skate.data._plan import nodes as plan
 from skate.data._relational.carried import UnlikeArrowError
 from skate.data._relational.lowering import Input, Lowering, Slot, bytes_of
 from skate.data._relational.memory import bound_memory
 from skate.data._relational.operations import STEPS, lowered_totals
 from skate.data._relational.scans import is_scan
+from skate.data._settings.context import DataContext
 from skate.data.grouped_data import Aggregate
-
-if TYPE_CHECKING:
-    from skate.data._settings.context import DataContext
 
 
 @dataclass(frozen=True, eq=False)
 class Collected(plan.Exchange):
     """Rows that are here already, and are let go as they are used."""
 
-    hoard: Hoard | None = None
+    hoard: Hoard = field(default_factory=lambda: Hoard(0))
 
     def run(self, streams: list[Iterator[Bundle]], context: DataContext) -> Iterator[Bundle]:
-        assert self.hoard is not None
         return self.hoard.drain()
 
 
@@ -66,9 +67,8 @@ class Relational(plan.Exchange):
         """Return the rows by Polars; None if Arrow's kernels are to do it, because the rows are
         so few that Polars' import takes longer, so many that they go by partitions, or not even
         readable."""
-        here = sum(each.size for each in inputs if isinstance(each, Hoard))
         size = bytes_of(inputs)
-        if size < context.engine_min_bytes or here > context.sort_memory_bytes:
+        if size < context.engine_min_bytes or self._is_divided(inputs, context):
             return None
         if any(isinstance(each, Hoard) and not each.empty().num_columns for each in inputs):
             return None
@@ -79,6 +79,20 @@ class Relational(plan.Exchange):
             return self._answer(inputs, context.target_max_block_size if is_large else None)
         except UnlikeArrowError:
             return None
+
+    def _is_divided(self, inputs: Sequence[Input], context: DataContext) -> bool:
+        """Return whether the operations go by partitions, one after the other. On one machine
+        that is better than Polars' own spilling for rows that are here already; of files it
+        reads what it needs, and groups need little of its memory."""
+        if is_divided(bytes_of([each for each in inputs if isinstance(each, Hoard)]), context):
+            return True
+        size = bytes_of(inputs)
+        if not is_divided(size, context):
+            return False
+        if context.partition_min_bytes is not None or has_nodes():
+            return True
+        assert self.root is not None
+        return size > memory() // 2 and any(map(_holds_rows, plan.walk(self.root)))
 
     def _answer(self, inputs: Sequence[Input], most_bytes: int | None) -> Iterator[Bundle] | None:
         """Return the rows; with `most_bytes`, in blocks of that size while they are computed."""
@@ -93,6 +107,24 @@ class Relational(plan.Exchange):
             return even_bundles(frame.table(), frame.blocks)
         except (PolarsError, PanicException):
             return None  # Arrow may know better, or say what is wrong in our words
+
+
+def _holds_rows(node: plan.Node) -> bool:
+    """Return whether an operation needs the rows of its inputs as they are, and not as groups."""
+    below = plan.walk(node)
+    return isinstance(node, (Sort, Join)) and not any(isinstance(n, Aggregate) for n in below)
+
+
+def answer_of_tables(node: Gathering, tables: Sequence[Block]) -> Block:
+    """Return the result of one operation on tables that are here: by Polars as in a run, or, if
+    they are small or it is not for Polars, by Arrow."""
+    if bytes_of(tables) >= DataContext.get_current().engine_min_bytes:
+        from polars.exceptions import PanicException, PolarsError
+
+        root = replace(node, children=tuple(map(Slot, range(len(tables)))))
+        with suppress(UnlikeArrowError, PolarsError, PanicException):
+            return Lowering(tables, may_collect=False).frame(root, ordered=True).table()
+    return node.of_tables(tables)
 
 
 # -- finding runs -------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from skate._core.optional_imports import try_import
 from skate.data._arrow.blocks import without_extensions
 from skate.data._arrow.plain_types import with_plain_types
 from skate.data._execution.bundles import Bundle, even_bundles, table_of
-from skate.data._execution.exchange import Streams, collect
+from skate.data._execution.partitions import Streams, collect
 from skate.data._plan import nodes as plan
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Sql(plan.Exchange):
         polars = try_import("polars", "data")
         frames, blocks = {}, 1
         for name, stream in zip(self.names, streams, strict=True):
-            hoard = collect(stream, context)
+            hoard = collect(stream, context.sort_memory_bytes)
             blocks = max(blocks, len(hoard.bundles))
             table = without_extensions(table_of(hoard.bundles))
             frames[name] = polars.from_arrow(table, rechunk=False).lazy()

@@ -46,8 +46,11 @@ class DataContext(RaySettings, UnsupportedSettings):
         in_driver_bytes: Reads that need Python code (images, torch datasets) stay in this process
             up to this size.
         sort_memory_bytes: sort, random_shuffle, groupby and join work in memory up to this size,
-            and need about three times as much; beyond, by partitions that are kept in the object
-            store, which spills to disk.
+            and need about three times as much; beyond, by partitions in the object store, which
+            spills to disk.
+        partition_min_bytes: From this size on, the same and repartition go by partitions that
+            tasks divide and finish; 0: always; None: above `sort_memory_bytes`, and above 1 GB
+            where there are several nodes.
         engine_min_bytes: Above so many bytes, sort, groupby and join are done by Polars, below by
             Arrow, which is there already.
         read_op_min_num_blocks: Sources are read into at least so many blocks, unless a read says
@@ -122,6 +125,9 @@ class DataContext(RaySettings, UnsupportedSettings):
     """sort, random_shuffle, groupby and join work in memory up to this size, and need about three
     times as much; beyond, by partitions that are kept in the object store, which spills to
     disk."""
+    partition_min_bytes: int | None = None
+    """Above so many bytes the same and repartition go by partitions, which tasks divide and
+    finish; None: above `sort_memory_bytes`, or 1 GB where there are several nodes."""
     engine_min_bytes: int = 8 * MB
     """sort, groupby and join of less than so many bytes are done by Arrow's kernels: that takes
     less time than the import of Polars, which does the others."""
