@@ -29,6 +29,13 @@ def test_text_and_bytes(tmp_path):
 
 
 class TestImages:
+    @pytest.mark.parametrize("name", ["a.jpg", "a.png", "a.tga", "a.ico", "a.webp", "a.tiff"])
+    def test_formats_that_are_common_and_rare(self, tmp_path, name):
+        Image.new("RGB", (16, 16), (255, 255, 255)).save(tmp_path / name)
+        [row] = skate.data.read_images(tmp_path, mode="L", file_extensions=None).take_all()
+        assert row["image"].shape == (16, 16)
+        assert row["image"].min() > 250
+
     def test_they_are_read_in_tasks_of_whole_batches(self, tmp_path):
         for number in range(30):
             Image.new("L", (2, 2), number).save(tmp_path / f"{number:02}.png")

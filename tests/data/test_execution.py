@@ -6,11 +6,15 @@ import time
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import skate
 import skate.data
-from skate.data._execution.transforms import bytes_of, portions
+from skate.data._execution.compute import TaskPoolStrategy
+from skate.data._execution.stages import RemoteJob, TaskPool
+from skate.data._execution.stats import StageStats
+from skate.data._execution.transforms import TransformChain, bytes_of, portions
 from tests.support import Tally, local_only
 
 pytestmark = pytest.mark.usefixtures("engine")
@@ -101,3 +105,17 @@ def test_options_by_a_function():
     assert ds.count() == 2
     with pytest.raises(ValueError, match="num_cups"):
         skate.data.range(2).map(lambda row: row, ray_remote_args_fn=lambda: {"num_cups": 1})
+
+
+def test_jobs_that_wait_for_their_turn_begin_when_a_first_one_has_ended() -> None:
+    """Until then they would only take the processors from those whose rows come first."""
+    pool = TaskPool(TransformChain([], "Nothing"), TaskPoolStrategy(), {})
+    assert pool.has_room(pool.window - 1, 0)
+    assert not pool.has_room(pool.window, 0)
+    job, stats = pool.submit([pa.table({"x": [1]})]), StageStats("Nothing", "tasks")
+    while not job.done:
+        assert isinstance(job, RemoteJob)
+        skate.wait([job.generator])
+        job.poll(stats)
+    assert stats.rows == 1
+    assert pool.has_room(pool.window, 0)

@@ -12,11 +12,13 @@ VARIABLE = "SKATE_EARLY_START"  # "0": nothing starts before it is used
 _ELSEWHERE = ("SKATE_ADDRESS", "RAY_JOB_CONFIG_JSON_ENV_VAR")  # work goes to a cluster
 
 
-def expect_work(modules: Sequence[str] | None = None) -> None:
+def expect_work(modules: Sequence[str] | None = None, more_at_once: bool = True) -> None:
     """Have workers that will be started begin with these modules.
 
     Args:
         modules: What they will need; None is what this process uses by now.
+        more_at_once: Whether what else this process uses follows at once, or only when there is
+            a session that leaves time for it: workers that are asked for meanwhile wait.
     """
     engine = installed_engine()
     if engine is not None:
@@ -24,14 +26,22 @@ def expect_work(modules: Sequence[str] | None = None) -> None:
     elif _would_be_local():
         from skate.engine.local import early_server
 
-        early_server.begin(modules)
+        early_server.begin(modules, more_at_once)
 
 
 def _would_be_local() -> bool:
     """Whether a session of this process would most likely be one with processes, here."""
     if os.environ.get(VARIABLE) == "0" or any(os.environ.get(name) for name in _ELSEWHERE):
         return False
-    return os.environ.get("SKATE_ENGINE") in (None, "", "local") and not _is_child_of_others()
+    if os.environ.get("SKATE_ENGINE") not in (None, "", "local"):
+        return False
+    return not (_forks_workers() or _is_child_of_others())
+
+
+def _forks_workers() -> bool:
+    """Whether this is a fork server, which imports what others have announced."""
+    server = sys.modules.get("skate.engine.local.forkserver")
+    return server is not None and bool(server.serves)
 
 
 def _is_child_of_others() -> bool:

@@ -22,6 +22,7 @@ from typing import Any
 import skate
 from skate._core.errors import add_note, as_of_a_task
 from skate.data._arrow.blocks import Block, concat
+from skate.data._execution.allocation import keep_memory
 from skate.data._execution.bundles import Bundle, bundle_of
 from skate.data._execution.compute import ActorPoolStrategy, TaskPoolStrategy
 from skate.data._execution.partitions import Part, PartShape, has_nodes
@@ -43,6 +44,7 @@ def _allow_views() -> None:
 def stream_chain(chain: TransformChain, payloads: Sequence[object]) -> Iterator[object]:
     """Block, meta, block, meta …, as they come. Functions see the settings of their dataset."""
     _allow_views()
+    keep_memory()
     return chain.settings.during(chain.stream(payloads))
 
 
@@ -147,9 +149,11 @@ class TaskPool:
         self._stream = skate.remote(stream).options(**options)
         self._is_placed = "scheduling_strategy" in options
         self.window = strategy.size or _tasks_at_a_time()
-        # One or two wait in workers for their turn, unless the user has said how many may run.
+        # One or two wait in workers for their turn, unless the user has said how many may run;
+        # not before a first one has ended, whose rows somebody waits for.
         self._most = self.window + (1 if self.window < 4 else 2)
-        self._most_running = strategy.size or self._most
+        self._most_running = self.window
+        self._most_later = strategy.size or self._most
 
     def has_room(self, running: int, finished: int) -> bool:
         return running < self._most_running and running + finished < self._most
@@ -158,7 +162,7 @@ class TaskPool:
         # What was not computed on some node, or on many, may go to any; blocks draw tasks.
         is_anywhere = isinstance(payloads[0], (SourceTask, PartShape))
         stream = self._spread if is_anywhere and not self._is_placed else self._stream
-        return RemoteJob(stream.remote(*payloads))
+        return RemoteJob(stream.remote(*payloads), self._ended)
 
     @cached_property
     def _spread(self) -> Any:
@@ -166,6 +170,9 @@ class TaskPool:
         if not has_nodes():
             return self._stream
         return self._stream.options(scheduling_strategy="SPREAD")
+
+    def _ended(self) -> None:
+        self._most_running = self._most_later
 
     def close(self) -> None:
         pass

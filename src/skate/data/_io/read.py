@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from skate.data._api.base import blocks_wanted, given_options
 from skate.data._arrow.foreign import allows_pickle
+from skate.data._early_start import expect_tasks
 from skate.data._execution.transforms import TensorsOfBytes
 from skate.data._io.read_keywords import FILES, PLAN, REMOTE
 from skate.data._plan import nodes as plan
@@ -71,6 +72,8 @@ def _dataset(source: Source, given: dict[str, Any]) -> Dataset:
             "parses; of pyarrow, parse_options=pyarrow.csv.ParseOptions(delimiter=...), "
             "convert_options=pyarrow.csv.ConvertOptions(column_types=...) and the like"
         )
+    if source.runs_python:
+        expect_tasks(type(source).__module__, *source.imports)
     blocks = blocks_wanted(settings.get("parallelism", -1), settings.get("override_num_blocks"))
     concurrency = settings.get("concurrency")
     return Dataset(plan.Read(source, blocks, concurrency, tuple(remote.items())))

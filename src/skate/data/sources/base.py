@@ -18,6 +18,7 @@ class Source(ABC):
 
     name: str
     runs_python: bool = False  # reading is Python code: worth a process of its own
+    imports: tuple[str, ...] = ()  # what that code imports when it runs, and is slow to import
 
     @abstractmethod
     def read_tasks(self, parallelism: int | None) -> list[SourceTask]:

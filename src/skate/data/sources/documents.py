@@ -17,7 +17,7 @@ from skate.data._arrow.foreign import arrays_without_pickle
 from skate.data._arrow.tensors import column_of_array, column_of_values
 from skate.data._io.retries import with_retries
 from skate.data.sources.files import FileSource
-from skate.data.sources.images import open_image
+from skate.data.sources.images import COMMON_PLUGINS, open_image
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,7 @@ class ImageSource(FileSource):
     name = "Images"
     rows_per_file: ClassVar[int | None] = 1
     runs_python = True
+    imports = COMMON_PLUGINS
     growth: ClassVar[float] = 8.0
 
     def read_file(self, path: str) -> Iterator[Block]:

@@ -25,8 +25,8 @@ def _early_server(session_dirs: list[str]) -> ForkServer | None:
 def start(
     spill_dir: str | None = None, memory_guard: dict[str, Any] | None = None, **settings: Any
 ) -> LocalEngine:
-    """Start the engine, or leave nothing behind. The fork server goes first: it takes as long as
-    all the rest."""
+    """Start the engine, or leave nothing behind. The fork server goes first, unless there is one
+    already: it takes as long as all the rest."""
     from skate.engine.local.hub.servers import ForkServer
     from skate.engine.local.machine import memory_settings
     from skate.engine.local.open_files import fill_standard_streams
@@ -37,13 +37,13 @@ def start(
     with ExitStack() as undo:
         session = SessionFiles(spill_dir)
         undo.callback(session.remove)
-        server = ForkServer(session.dirs, [])
-        undo.callback(server.end_at_once)
         warm = _early_server(session.dirs)
-        if warm is not None:
-            undo.callback(warm.end_at_once)
+        light = ForkServer(session.dirs, []) if warm is None else None
+        for server in (warm, light):
+            if server is not None:
+                undo.callback(server.end_at_once)
         from skate.engine.local.engine import LocalEngine
 
-        engine = LocalEngine(session, server, undo, warm=warm, memory_guard=memory, **settings)
+        engine = LocalEngine(session, light, undo, warm=warm, memory_guard=memory, **settings)
         undo.pop_all()
     return engine

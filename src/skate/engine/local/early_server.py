@@ -18,13 +18,14 @@ class EarlyServer(NamedTuple):
     server: ForkServer
     environ: dict[str, str]
     driver: int
+    later: list[str]  # what it is to import when a session leaves time for it
 
 
 _early: EarlyServer | None = None
 _begun = False
 
 
-def begin(modules: Sequence[str] | None) -> None:
+def begin(modules: Sequence[str] | None, more_at_once: bool = True) -> None:
     """Start a server, once in the life of a program, or have it import more.
 
     It ends with the program, or by itself if no session begins for a minute. Where there is a
@@ -32,6 +33,7 @@ def begin(modules: Sequence[str] | None) -> None:
 
     Args:
         modules: What the workers will need; None is what the program uses by now.
+        more_at_once: Whether what can wait is imported before there is a session.
     """
     global _early, _begun
     if forkserver.serves:
@@ -42,10 +44,11 @@ def begin(modules: Sequence[str] | None) -> None:
     elif not _begun and at_once and len(os.sched_getaffinity(0)) > 1:
         _begun = True
         try:
-            server = ForkServer([], at_once, later)
+            server = ForkServer([], at_once, later if more_at_once else [])
         except OSError:  # whoever needs one will try again, and say why not
             return
-        _early = EarlyServer(server, dict(os.environ), os.getpid())
+        postponed = [] if more_at_once else later
+        _early = EarlyServer(server, dict(os.environ), os.getpid(), postponed)
         atexit.register(_end)
 
 
@@ -58,7 +61,7 @@ def adopt(session_dirs: list[str]) -> ForkServer | None:
         return None
     if early.environ == dict(os.environ):
         try:
-            early.server.serve_session(session_dirs)
+            early.server.serve_session(session_dirs, early.later)
             return early.server
         except OSError:  # it has ended
             pass

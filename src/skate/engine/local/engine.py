@@ -63,7 +63,7 @@ class LocalEngine(DriverStreams, Asking):
     def __init__(
         self,
         session: SessionFiles,
-        server: ForkServer,
+        light: ForkServer | None,
         undo: ExitStack,  # what is to be taken back if the start fails
         num_cpus: float | None = None,
         num_gpus: float | None = None,
@@ -108,7 +108,7 @@ class LocalEngine(DriverStreams, Asking):
             self.info,
             self.entries,
             ResourcePool(total, growing=growing),
-            Servers(session.dirs, list(preload or ()), server, warm),
+            Servers(session.dirs, list(preload or ()), light, warm),
             self._worker_settings(capacity, "GPU" in total),
             self.output.descriptors,
             memory_guard,

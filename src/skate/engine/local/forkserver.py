@@ -36,7 +36,7 @@ from skate.engine.local.titles import load_setproctitle
 FORK = 0  # worker number; with descriptors: settings, hub socket, stdout, stderr
 KILL = 1  # worker number
 IMPORT = 2  # names of modules that later workers should find imported
-SESSION = 3  # the folders of the session, to a server that was started before there was one
+SESSION = 3  # to a server from before there was one: its folders, and what to import when idle
 # server -> driver
 READY = 0  # an import is over, the first ones or one that was announced or asked for
 FORKED = 1  # worker number, pid (by the worker itself) or a negative error number
@@ -174,7 +174,8 @@ class _Server:
         if operation == IMPORT:
             self._import(number)
         elif operation == SESSION:
-            self._session_dirs = number
+            self._session_dirs, later = number
+            self._later += later
         elif operation == FORK:
             details, *rest = fds
             settings = marshal.loads(os.pread(details, os.fstat(details).st_size, 0))

@@ -175,10 +175,10 @@ class ForkServer:
             except OSError:  # it is gone, as the hub will notice
                 pass
 
-    def serve_session(self, dirs: list[str]) -> None:
-        """Belong to a session, if it was started before there was one. Raises OSError if it is
-        gone."""
-        self.control.send(marshal.dumps((forkserver.SESSION, dirs)))
+    def serve_session(self, dirs: list[str], later: list[str]) -> None:
+        """Belong to a session, if it was started before there was one, and import `later` when
+        that leaves time for it. Raises OSError if it is gone."""
+        self.control.send(marshal.dumps((forkserver.SESSION, (dirs, later))))
 
     def kill(self, worker: WorkerProcess) -> None:
         """End a worker whose pid is not known here yet."""
@@ -254,17 +254,14 @@ class Servers:
         self,
         session_dirs: list[str],
         preload: list[str],
-        light: ForkServer,
-        warm: ForkServer | None = None,
+        light: ForkServer | None,
+        warm: ForkServer | None,
     ) -> None:
         self._session_dirs = session_dirs
         self._asked_preload = preload
-        self._light: dict[Interpreter | None, ForkServer] = {None: light}
-        self._warm: dict[Interpreter | None, ForkServer] = {}
-        self._started = [light]
-        if warm is not None:
-            self._warm[None] = warm
-            self._started.append(warm)
+        self._light: dict[Interpreter | None, ForkServer] = {} if light is None else {None: light}
+        self._warm: dict[Interpreter | None, ForkServer] = {} if warm is None else {None: warm}
+        self._started = [*self._light.values(), *self._warm.values()]
         self._watch: Callable[[ForkServer], None] = lambda server: None
 
     def watch(self, watch: Callable[[ForkServer], None]) -> None:

@@ -1,0 +1,64 @@
+"""A fork server that begins with the first dataset, while the program imports what it needs."""
+
+from __future__ import annotations
+
+import os
+import sys
+import textwrap
+
+from tests.support import run_program
+
+BEGIN = """
+import os
+import skate
+import skate.data
+
+def children():
+    with open(f"/proc/self/task/{os.getpid()}/children") as file:
+        return [int(pid) for pid in file.read().split()]
+"""
+
+
+def run(program: str) -> None:
+    """Run it, with what tests switch off."""
+    inherited = {k: v for k, v in os.environ.items() if k != "SKATE_EARLY_START"}
+    command = [sys.executable, "-c", BEGIN + textwrap.dedent(program)]
+    run_program(command, env=inherited, check=True)
+
+
+def test_tasks_are_forked_from_what_the_first_dataset_has_announced():
+    run("""
+        assert children() == [], "nobody has made a dataset"
+        read = skate.data.range
+        [early] = children()
+
+        def parent(batch):
+            import sys
+
+            known = "skate.data.sources.parquet" in sys.modules
+            return {"parent": [os.getppid()], "known": [known]}
+
+        for row in read(2).map_batches(parent).take_all():
+            assert row == {"parent": early, "known": True}, row
+        assert children() == [early], "and no other server was needed"
+    """)
+
+
+def test_images_announce_what_decodes_them(tmp_path):
+    run(f"""
+        from PIL import Image
+
+        for number in range(3):
+            Image.new("L", (2, 2), number).save(f"{tmp_path}/{{number}}.jpg")
+        images = skate.data.read_images({str(tmp_path)!r}, concurrency=1)
+        [early] = children()
+
+        def known(row):
+            import sys
+
+            return {{"plugins": sorted(name for name in sys.modules if "ImagePlugin" in name)}}
+
+        for row in images.map(known).take_all():
+            assert "PIL.JpegImagePlugin" in row["plugins"]
+            assert "PIL.IcnsImagePlugin" not in row["plugins"], "it is for rare formats"
+    """)
