@@ -81,7 +81,7 @@ def test_one_level_for_what_skate_says_itself(
 
 
 def test_a_level_that_there_is_not() -> None:
-    with pytest.raises(ValueError, match="log_level.*'LOUD'"):
+    with pytest.raises(ValueError, match=r"log_level.*'LOUD'"):
         skate.init(engine="inline", log_level="LOUD")
     with pytest.raises(ValueError, match="two spellings"):
         skate.init(engine="inline", log_level="INFO", logging_level="ERROR")

@@ -10,8 +10,8 @@ Arrow's FixedShapeTensor, arrays of several shapes `RaggedTensorType` (`_tensors
 the column `item`. Nothing runs until rows are asked for. Then the plan is rewritten so that less
 is read, and neighbouring steps are fused, so that rows cross the border of a process once. Blocks
 come in order, and only a few are under way: a consumer that stops stops the readers. sort, groupby
-and the like (`_exchange`, `grouped_data`) see all rows; what does not fit into memory is divided and
-finished by tasks, in partitions in the object store, which spills to disk.
+and the like (`_execution/exchange.py`, `grouped_data`) see all rows; what does not fit into memory
+is divided and finished by tasks, in partitions in the object store, which spills to disk.
 """
 
 from __future__ import annotations
