@@ -78,6 +78,10 @@ def by_a_generator(flag: Flag) -> None:
     assert skate.get(next(stream.remote(flag))) == 1
 
 
+def by_as_completed(flag: Flag) -> None:
+    assert list(skate.util.as_completed([wait_for.remote(flag)])) == ["came"]
+
+
 def by_await(flag: Flag) -> None:
     async def main() -> Any:
         return await wait_for.remote(flag)
@@ -96,7 +100,7 @@ def by_gather(flag: Flag) -> None:
     ("wait", "verb"),
     [
         (by_get, r"get\(\)"), (by_wait, r"wait\(\)"), (by_short_turns, r"wait\(\)"),
-        (by_a_generator, r"__next__\(\)"), (by_await, "await"), (by_gather, "await"),
+        (by_a_generator, r"__next__\(\)"), (by_as_completed, r"wait\(\)"), (by_await, "await"), (by_gather, "await"),
     ],
 )  # fmt: skip
 def test_one_line(

@@ -146,4 +146,5 @@ def _end_of(text: str) -> str:
     """How a process ended, without the actor that it was."""
     how = text.rpartition(" is dead because ")[2].rpartition(" (class_name: ")[0] or text
     killed = "; the operating system does this when memory runs short" if "SIGKILL" in how else ""
-    return f"its process is dead: {how}{killed}"
+    way_out = "a larger FailureConfig(max_failures=...) starts again from the last checkpoint"
+    return f"its process is dead: {how}{killed}; {way_out}"

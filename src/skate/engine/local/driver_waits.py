@@ -173,5 +173,6 @@ def _user_place() -> str | None:
     place = waiting.own_frame(frames)
     if place is None:
         return None
-    called = frames[frames.index(place) - 1].f_code.co_name
+    inwards = (frame.f_code.co_name for frame in frames[frames.index(place) - 1 :: -1])
+    called = next(name for name in inwards if name.startswith("__") or name[0] != "_")
     return f"{called}() ({waiting.file_of(place)}:{place.f_lineno})"

@@ -58,7 +58,9 @@ class ActorNames:
             names = ", ".join(known) or "none"
             raise ValueError(
                 f"Failed to look up actor with name {name!r}: there is none in namespace "
-                f"{namespace or self._own_namespace!r}; actors with names: {names}"
+                f"{namespace or self._own_namespace!r}; actors with names: {names}. "
+                "A name does not keep an actor: keep its handle, or make it with "
+                "lifetime='detached'; actors of other programs are not found"
             )
         return actor
 
