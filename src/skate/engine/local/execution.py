@@ -28,6 +28,7 @@ from skate.engine.local.messages import Work, WorkSettings
 from skate.engine.local.preparation import Preparation, Prepared, actor_settings_of
 from skate.engine.local.reactor import Waiter
 from skate.engine.local.running import Running, running_now
+from skate.engine.local.termination import Termination
 
 if TYPE_CHECKING:
     from skate.engine.local.wire import Connection
@@ -69,6 +70,7 @@ class Execution:
         self.exiting: bool = False
         self.exit_code: int = 0
         self.ended: Waiter = Waiter()  # done when this process is to end
+        self.termination: Termination = Termination(self)
         self.actor: HostedActor = HostedActor(self.exit_actor)
         self.preparation: Preparation = Preparation(engine, self.actor)
         self.cancel_running: Callable[[int], None] = self._interrupt_main
@@ -288,11 +290,19 @@ class Execution:
                 why = f"it ended itself with {said}" if wanted else f"{who} called {said}"
                 self.engine.send(m.ActorExiting(wanted, why))
                 self.exit_code = 0 if wanted else _exit_code(exit)
-                if wanted and self.begun:
-                    self.exiting = True  # nothing else begins; `call_ended` ends it
-                    self.engine.reactor.call_later(_exit_seconds(), self._on_exit)
+                if wanted:
+                    self.wind_down()
                 else:
                     self._on_exit()
+
+    def wind_down(self) -> None:
+        """End this process when the calls that run have ended."""
+        with self.engine.lock:
+            if self.begun:
+                self.exiting = True  # nothing else begins; `call_ended` ends it
+                self.engine.reactor.call_later(_exit_seconds(), self._on_exit)
+            else:
+                self._on_exit()
 
     def call_ended(self, id: int) -> None:
         """Note the end of a call where several run at a time: those that run beside the one that
@@ -384,6 +394,10 @@ class Execution:
         if running is None:
             return None
         return self.preparation.title, running.id, running.began
+
+    def main_is_busy(self) -> bool:
+        """Return whether a task, or a method of an ordinary actor, runs on the main thread."""
+        return self._current is not None
 
     def label(self) -> str:
         running = running_now.get()

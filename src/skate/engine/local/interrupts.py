@@ -26,6 +26,7 @@ import cloudpickle
 
 from skate._core import refs, serialization
 from skate.engine.local.reactor import Reactor, Waiter
+from skate.engine.local.termination import Termination
 
 MAIN = threading.main_thread().ident or 0
 
@@ -123,7 +124,8 @@ class Interrupts:
                 if handler.interrupts is self:
                     continue
                 handler = handler.handler  # of an engine that has ended
-            if callable(handler) and not _is_asyncio(handler):
+            own = isinstance(handler, Termination)  # which asks here first
+            if callable(handler) and not own and not _is_asyncio(handler):
                 _signal.signal(number, GuardedHandler(handler, self))
         self._seen = [(number, _getsignal(number)) for number in _HANDLED]
         self._alarm = _getsignal(_ALARM)

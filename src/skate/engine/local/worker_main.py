@@ -26,6 +26,7 @@ def run_worker(number: int, settings: Mapping[str, Any], fds: Sequence[int]) -> 
         Printer(engine, 2, sys.stderr),
     )
     breakpoints.install()
+    engine.execution.termination.install()
     engine.execution.interrupts.look()
     if "setup_hook" in settings:
         engine.execution.set_up(settings["setup_hook"])
@@ -42,6 +43,7 @@ def run_worker(number: int, settings: Mapping[str, Any], fds: Sequence[int]) -> 
         engine.reactor.flush()
         os.set_blocking(fds[0], True)
         engine.hub.finish()
+        engine.execution.termination.finish()
 
 
 def _exit_code(exit: SystemExit) -> int:
