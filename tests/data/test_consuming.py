@@ -1,5 +1,6 @@
 """What runs a dataset: take, limit, count, materialize, show."""
 
+import numpy as np
 import pytest
 
 import skate
@@ -33,10 +34,49 @@ class TestConsumption:
 
     def test_what_is_materialized_shows_its_columns(self):
         done = skate.data.range(3).map(lambda row: {"double": 2 * row["id"]}).materialize()
-        assert repr(done) == "MaterializedDataset(num_rows=3, schema={double: int64})"
+        assert repr(done) == (
+            "shape: (3, 1)\n"
+            "╭────────╮\n"
+            "│ double │\n"
+            "│ ---    │\n"
+            "│ int64  │\n"
+            "╞════════╡\n"
+            "│ 0      │\n"
+            "│ 2      │\n"
+            "│ 4      │\n"
+            "╰────────╯\n"
+            "(Showing 3 of 3 rows)"
+        )
         skate.shutdown()
-        assert repr(done).startswith("MaterializedDataset(num_rows=3, schema=")
+        assert "3" in repr(done).splitlines()[0]
         assert not skate.is_initialized()
+
+    def test_of_many_rows_the_first_and_the_last_are_shown(self):
+        done = skate.data.range(100, override_num_blocks=7).sort("id").materialize()
+        done.set_name("numbers")
+        lines = repr(done).splitlines()
+        cells = [line.strip("│ ") for line in lines if line.startswith("│")]
+        assert lines[:2] == ["name: numbers", "shape: (100, 1)"]
+        assert cells[3:] == ["0", "1", "2", "3", "4", "…", "95", "96", "97", "98", "99"]
+        assert lines[-1] == "(Showing 10 of 100 rows)"
+
+    def test_cells_are_one_line_of_bounded_width(self):
+        row = {"text": "x" * 50, "lines": "a\nb", "tensor": np.zeros((2, 2)), "none": None}
+        rows = repr(skate.data.from_items([row])).splitlines()
+        cells = [cell.strip() for cell in rows[6].strip("│").split("┆")]
+        assert cells == ["x" * 39 + "…", "a b", "[[0. 0.]  [0. 0.]]", "None"]
+
+    def test_columns_that_are_known_before_rows_are(self):
+        text = repr(skate.data.range(5).random_shuffle())
+        assert text.splitlines() == [
+            "shape: (5, 1)",
+            "╭───────╮",
+            "│ id    │",
+            "│ ---   │",
+            "│ int64 │",
+            "╰───────╯",
+            "(Dataset isn't materialized)",
+        ]
 
     def test_materialize_runs_once(self, tally):
         def count(row):

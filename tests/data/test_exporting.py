@@ -18,6 +18,7 @@ def test_references_to_blocks():
     bundles = list(dataset.iter_internal_ref_bundles())
     assert [bundle.num_rows() for bundle in bundles] == [2, 2, 2]
     assert bundles[0].metadata[0].size_bytes > 0
+    assert [skate.get(entry.ref).num_rows for entry in bundles[0].blocks] == [2]
 
 
 def test_dask():

@@ -13,6 +13,7 @@ import skate
 from skate._core.notebooks import html_table
 from skate._core.optional_imports import try_import
 from skate.data._api.base import Core, check_least
+from skate.data._api.table_text import rows_shown, table_text
 from skate.data._arrow.blocks import (
     Batch,
     Row,
@@ -214,7 +215,17 @@ class Consuming(Core):
 
         Example:
             >>> skate.data.range(3).materialize()
-            MaterializedDataset(num_rows=3, schema={id: int64})
+            shape: (3, 1)
+            ╭───────╮
+            │ id    │
+            │ ---   │
+            │ int64 │
+            ╞═══════╡
+            │ 0     │
+            │ 1     │
+            │ 2     │
+            ╰───────╯
+            (Showing 3 of 3 rows)
         """
         from skate.data.dataset import MaterializedDataset
 
@@ -339,10 +350,11 @@ class Consuming(Core):
         return list(found)
 
     def stats(self) -> str:
-        """Return what the last execution did: per operator, the blocks, rows, bytes and times."""
-        if self._stats is None:
-            return "nothing has run yet: take(), iter_batches(), materialize() or the like will"
-        return str(self._stats)
+        """Return what the last execution did: per operator, the blocks, rows, bytes and times.
+
+        It is empty before the first, which `take`, `iter_batches`, `materialize` and the like are.
+        """
+        return "" if self._stats is None else str(self._stats)
 
     # -- as text --------------------------------------------------------------------------------
 
@@ -351,7 +363,19 @@ class Consuming(Core):
         print(explanation(self._plan))
 
     def __repr__(self) -> str:
-        return self._tree(self._plan)
+        schema = self.schema(fetch_if_missing=False)
+        if schema is None and (stored := _stored_schema(self._plan)) is not None:
+            schema = Schema(stored)
+        if schema is None or not schema.names:
+            return self._tree(self._plan)
+        count = static_count(self._plan)
+        size = f"shape: ({'?' if count is None else count}, {len(schema.names)})"
+        head = f"name: {self._name}\n{size}" if self._name else size
+        if not isinstance(self._plan, plan.Input):
+            return f"{head}\n{table_text(schema, ())}\n(Dataset isn't materialized)"
+        bundles = self._plan.bundles if self._is_in_memory() else ()
+        shown = rows_shown(sum(bundle.rows for bundle in bundles))
+        return f"{head}\n{table_text(schema, bundles)}\n(Showing {shown} of {count} rows)"
 
     def _tree(self, node: plan.Node) -> str:
         """The operations down to what has rows, as text."""
@@ -374,11 +398,18 @@ class Consuming(Core):
         schema = self.schema(fetch_if_missing=False)
         table = schema._repr_html_() if schema is not None else ""
         rows = html_table(self.take(_ROWS_SHOWN)) if self._is_in_memory() else ""
-        return f"<pre>{html.escape(repr(self))}</pre>{table}{rows}"
+        return f"<pre>{html.escape(self._tree(self._plan))}</pre>{table}{rows}"
 
     def _is_in_memory(self) -> bool:
-        """Return whether rows can be shown without computing anything."""
-        return isinstance(self._plan, plan.Input) and bool(self._plan.bundles)
+        """Return whether rows can be shown without computing anything, and are not lost."""
+        if not isinstance(self._plan, plan.Input) or not self._plan.bundles:
+            return False
+        ends = [self._plan.bundles[0], self._plan.bundles[-1]]
+        if all(bundle.block is not None for bundle in ends):
+            return True
+        with suppress(ObjectLostError):
+            return skate.is_initialized() and all(bundle.get() is not None for bundle in ends)
+        return False
 
     def __bool__(self) -> bool:
         """Return True: `if dataset:` asks whether there is one, not whether it has rows."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cloudpickle
 import pyarrow as pa
@@ -27,11 +27,18 @@ if TYPE_CHECKING:
 __all__ = ["Exposing", "RefBundle"]
 
 
+class BlockEntry(NamedTuple):
+    """A reference to a block, and what is known about it."""
+
+    ref: skate.ObjectRef[pa.Table]
+    metadata: BlockMetadata
+
+
 @dataclass(frozen=True)
 class RefBundle:
     """References to blocks, with what is known about each."""
 
-    blocks: tuple[tuple[skate.ObjectRef[pa.Table], BlockMetadata], ...]
+    blocks: tuple[BlockEntry, ...]
     schema: pa.Schema | None = None
     owns_blocks: bool = True
 
@@ -55,7 +62,7 @@ def ref_bundles(bundles: Iterator[Bundle]) -> Iterator[RefBundle]:
     for bundle in bundles:
         stored = bundle.stored()
         assert stored.ref is not None
-        yield RefBundle(((stored.ref, BlockMetadata(stored.rows, stored.size)),))
+        yield RefBundle((BlockEntry(stored.ref, BlockMetadata(stored.rows, stored.size)),))
 
 
 class Exposing(Consuming):

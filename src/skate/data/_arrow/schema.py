@@ -28,6 +28,11 @@ class Schema:
         """Arrow's types; `object` for columns of Python objects, for which Arrow has none."""
         return [object if is_object(kind) else kind for kind in self.base_schema.types]
 
+    @property
+    def type_texts(self) -> list[str]:
+        """The types as they are printed."""
+        return [type_text(kind) for kind in self.base_schema.types]
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Schema) and self.base_schema.equals(other.base_schema)
 
@@ -36,21 +41,18 @@ class Schema:
 
     def __repr__(self) -> str:
         rows = [("Column", "Type"), ("------", "----")]
-        rows += [
-            (name, type_text(kind))
-            for name, kind in zip(self.names, self.base_schema.types, strict=True)
-        ]
+        rows += zip(self.names, self.type_texts, strict=True)
         width = max(len(name) for name, _ in rows)
         return "\n".join(f"{name:<{width}}  {kind}" for name, kind in rows)
 
     def short(self) -> str:
         """On one line."""
-        pairs = zip(self.names, self.base_schema.types, strict=True)
-        return "{" + ", ".join(f"{name}: {type_text(kind)}" for name, kind in pairs) + "}"
+        pairs = zip(self.names, self.type_texts, strict=True)
+        return "{" + ", ".join(f"{name}: {kind}" for name, kind in pairs) + "}"
 
     def _repr_html_(self) -> str:
         cells = "".join(
-            f"<tr><td>{html.escape(name)}</td><td>{html.escape(type_text(kind))}</td></tr>"
-            for name, kind in zip(self.names, self.base_schema.types, strict=True)
+            f"<tr><td>{html.escape(name)}</td><td>{html.escape(kind)}</td></tr>"
+            for name, kind in zip(self.names, self.type_texts, strict=True)
         )
         return f"<table><tr><th>Column</th><th>Type</th></tr>{cells}</table>"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from skate.data._execution.exchange import RandomizeBlocks, Repartition, Shuffle, Sort
 from skate.data._execution.transforms import (
     DropColumns,
     RenameColumns,
@@ -14,6 +15,7 @@ from skate.data._expressions.expression import WithColumns
 from skate.data._plan import nodes as plan
 
 ROW_FOR_ROW = (SelectColumns, DropColumns, RenameColumns, WithColumns, TensorsOfBytes)
+_SAME_ROWS = (RandomizeBlocks, Repartition, Shuffle, Sort)  # in another order, or other blocks
 
 
 def static_schema(node: plan.Node) -> pa.Schema | None:
@@ -25,6 +27,8 @@ def static_schema(node: plan.Node) -> pa.Schema | None:
         return node.source.schema()
     if isinstance(node, plan.Limit):
         return static_schema(node.input)
+    if isinstance(node, _SAME_ROWS):
+        return static_schema(node.children[0])
     if isinstance(node, plan.Map) and isinstance(node.step, ROW_FOR_ROW):
         below = static_schema(node.input)
         return None if below is None else next(node.step(iter([below.empty_table()]))).schema
@@ -32,6 +36,16 @@ def static_schema(node: plan.Node) -> pa.Schema | None:
 
 
 def static_count(node: plan.Node) -> int | None:
+    """The number of rows, if it is known without running anything."""
     if isinstance(node, plan.Input):
         return sum(bundle.rows for bundle in node.bundles)
-    return node.source.known_count() if isinstance(node, plan.Read) else None
+    if isinstance(node, plan.Read):
+        return node.source.known_count()
+    if isinstance(node, plan.Limit):
+        below = static_count(node.input)
+        return None if below is None else min(below, node.limit)
+    if isinstance(node, _SAME_ROWS):
+        return static_count(node.children[0])
+    if isinstance(node, plan.Map) and isinstance(node.step, ROW_FOR_ROW):
+        return static_count(node.input)
+    return None
