@@ -9,12 +9,16 @@ from typing import Any
 
 import pytest
 
+import skate
 from skate import serve
+from skate.serve import _client
+from skate.serve._application.specs import build
 from skate.serve._controller.autoscaling import Autoscaler, by_ongoing_requests
-from skate.serve._identity import DeploymentID
+from skate.serve._identity import DeploymentID, ReplicaID
 from skate.serve._replica.load_reports import TimeWeightedAverage
 from skate.serve._routing.queue_reports import QueueReporter
-from skate.serve.config import AutoscalingConfig, AutoscalingContext
+from skate.serve._status import ReplicaState
+from skate.serve.config import AutoscalingConfig, AutoscalingContext, AutoscalingPolicy
 from tests.support import PATIENCE, Flag, eventually
 
 
@@ -129,6 +133,52 @@ def test_a_policy_of_ones_own() -> None:
     assert case.decide(0, 1) == 6
 
 
+class Doubling:
+    """A policy with arguments and a memory of its own."""
+
+    def __init__(self, first: int) -> None:
+        self.wanted = first
+
+    def __call__(self, context: AutoscalingContext) -> int:
+        self.wanted *= 2
+        return self.wanted
+
+
+def test_of_a_class_one_instance_is_asked() -> None:
+    case = Case(policy={"policy_function": Doubling, "policy_kwargs": {"first": 1}})
+    assert [case.decide(0, 1), case.decide(1, 2), case.decide(2, 4)] == [2, 4, 8]
+    case.config = config(policy={"policy_function": Doubling, "policy_kwargs": {"first": 3}})
+    assert case.decide(3, 8) == 6
+
+
+@pytest.mark.parametrize(
+    "policy", ["no_such_module:policy", lambda context: "many", lambda context: 1 / 0]
+)
+def test_a_policy_that_fails_changes_nothing(policy: Any) -> None:
+    case = Case(policy=policy)
+    assert case.decide(0, 3) == 3
+    assert "The autoscaling policy failed" in case.scaler.failure
+
+
+def test_a_policy_is_asked_also_where_there_is_no_load() -> None:
+    case = Case()
+    assert case.scaler.next_time(case.config, 0, 0) is None
+    assert case.scaler.next_time(case.config, 0, 0, has_policy=True) == 1
+
+
+def test_measurements_of_replicas_are_for_the_policy() -> None:
+    one, other = (ReplicaID(tag, DeploymentID("model")) for tag in "ab")
+    case = Case(look_back_period_s=5)
+    case.scaler.record(case.config, 0, one, {"temperature": 20, "depth": 1})
+    case.scaler.record(case.config, 4, one, {"temperature": 30})
+    case.scaler.record(case.config, 4, other, {"temperature": 90})
+    seen = case.scaler.context(case.config, 4, 2, [one, other])
+    assert seen.aggregated_metrics == {"temperature": {one: 25, other: 90}, "depth": {one: 1}}
+    assert seen.raw_metrics["temperature"][one] == [(0, 20), (4, 30)]
+    seen = case.scaler.context(case.config, 4, 1, [one])
+    assert seen.aggregated_metrics["temperature"] == {one: 25}  # the other one is gone
+
+
 def test_averages_are_weighted_by_time(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 1.0, 3.0, 4.0, 6.0])
     monkeypatch.setattr("time.monotonic", lambda: next(clock))
@@ -191,3 +241,53 @@ def test_from_zero_up_and_back(
     assert [response.result(timeout_s=PATIENCE) for response in responses] == ["done"] * 4
     eventually(lambda: running() == {})
     assert handle.remote().result(timeout_s=PATIENCE) == "done"
+
+
+SOON = {
+    "min_replicas": 1,
+    "max_replicas": 3,
+    "metrics_interval_s": 0.02,
+    "look_back_period_s": 60,
+    "upscale_delay_s": 0,
+    "downscale_delay_s": 0,
+}
+
+
+def replicas(deployment: str) -> int:
+    states = serve.status().applications["app"].deployments[deployment].replica_states
+    return states.get(ReplicaState.RUNNING, 0)
+
+
+def test_replicas_say_what_the_policy_goes_by(run_locally: Callable[..., Any]) -> None:
+    def as_measured(context: AutoscalingContext) -> int:
+        told = context.aggregated_metrics.get("wanted", {}).values()
+        return int(max(told, default=1))
+
+    @serve.deployment(autoscaling_config={**SOON, "policy": as_measured})
+    class Measures:
+        def record_autoscaling_stats(self) -> dict[str, float]:
+            return {"wanted": 2}
+
+    run_locally(Measures.bind(), name="app", route_prefix=None)
+    eventually(lambda: replicas("Measures") == 2)
+
+
+def test_a_policy_of_an_application_decides_for_all(run_locally: Callable[..., Any]) -> None:
+    def in_turn(contexts: dict[DeploymentID, AutoscalingContext]) -> Any:
+        asked = {id: context.policy_state.get("asked", 0) + 1 for id, context in contexts.items()}
+        numbers = {id: 2 if id.name == "Second" and asked[id] > 2 else 1 for id in contexts}
+        return numbers, {id: {"asked": number} for id, number in asked.items()}
+
+    @serve.deployment(autoscaling_config=SOON)
+    class First:
+        def __init__(self, second: Any) -> None:
+            pass
+
+    @serve.deployment(autoscaling_config={**SOON, "policy": lambda context: 3})
+    class Second:
+        pass
+
+    spec = build(First.bind(Second.bind()), "app", None)
+    spec = spec._replace(autoscaling_policy=AutoscalingPolicy(in_turn))
+    skate.get(_client.connect().controller.deploy.remote([spec]))
+    eventually(lambda: (replicas("First"), replicas("Second")) == (1, 2))

@@ -11,6 +11,7 @@ import pytest
 
 from skate import serve
 from skate.serve._application.config_files import application, read, specs_of
+from skate.serve.config import AutoscalingPolicy
 from skate.serve.schema import (
     DeploymentSchema,
     LoggingConfig,
@@ -155,3 +156,13 @@ def test_a_file_without_applications(tmp_path: Path) -> None:
 def test_options_that_contradict_each_other(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="DeploymentSchema"):
         DeploymentSchema.model_validate({"name": "Model", **options})
+
+
+def test_an_application_may_have_a_policy_for_all_its_deployments() -> None:
+    policy = {"policy_function": "module:function", "policy_kwargs": {"most": 3}}
+    app = ServeApplicationSchema(import_path="module:app", autoscaling_policy=policy)
+    assert app.autoscaling_policy == AutoscalingPolicy("module:function", {"most": 3})
+    assert app.model_dump(exclude_unset=True)["autoscaling_policy"] == policy
+    wrong = {"policy_functon": "f"}
+    with pytest.raises(pydantic.ValidationError, match="policy_function"):
+        ServeApplicationSchema(import_path="module:app", autoscaling_policy=wrong)

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from skate._core.argument_checks import Check, optional, whole_numbers, wrong_value
+from skate.serve._identity import DeploymentID, ReplicaID
 from skate.serve._settings import (
     CheckedSettings,
     check_setting,
@@ -44,6 +45,13 @@ class AggregationFunction(str, Enum):
     MIN = "min"
 
 
+class TimeStampedValue(NamedTuple):
+    """A number that was measured, and when, in seconds of a clock that only goes forward."""
+
+    timestamp: float
+    value: float
+
+
 @dataclass
 class AutoscalingContext:
     """What a policy knows when it decides how many replicas there should be.
@@ -65,16 +73,17 @@ class AutoscalingContext:
         last_scale_down_time: When replicas were last taken away.
         current_time: Seconds of a clock that only goes forward.
         config: The deployment's `AutoscalingConfig`.
-        aggregated_metrics: Empty: replicas report numbers of requests only.
-        raw_metrics: Empty, likewise.
+        aggregated_metrics: What the deployment's `record_autoscaling_stats` returned: by name and
+            replica, taken together over the look-back window.
+        raw_metrics: The same, each as a list of `TimeStampedValue`.
     """
 
-    deployment_id: Any
+    deployment_id: DeploymentID
     deployment_name: str
     app_name: str
     current_num_replicas: int
     target_num_replicas: int
-    running_replicas: list[Any]
+    running_replicas: list[ReplicaID]
     total_num_requests: float
     total_queued_requests: float | None
     total_running_requests: float | None
@@ -85,18 +94,19 @@ class AutoscalingContext:
     last_scale_down_time: float | None
     current_time: float
     config: AutoscalingConfig
-    aggregated_metrics: dict[str, Any] = field(default_factory=dict)
-    raw_metrics: dict[str, Any] = field(default_factory=dict)
+    aggregated_metrics: dict[str, dict[ReplicaID, float]] = field(default_factory=dict)
+    raw_metrics: dict[str, dict[ReplicaID, list[TimeStampedValue]]] = field(default_factory=dict)
 
 
 @dataclass
 class AutoscalingPolicy(CheckedSettings):
-    """A function of your own that decides on the number of replicas.
+    """A function or class of your own that decides on the number of replicas.
 
     Args:
         policy_function: Takes an `AutoscalingContext` and returns the number, or the number and
-            a dictionary to be given again; itself or as "module:name". None: the load decides.
-        policy_kwargs: More arguments of it, by name.
+            a dictionary to be given again; itself or as "module:name". Of a class, one instance
+            is made, and called. None: the load decides.
+        policy_kwargs: More arguments of the function, or those of the class, by name.
     """
 
     policy_function: str | Callable[..., Any] | None = None

@@ -32,7 +32,7 @@ from skate.serve._status import (
     ProxyStatus,
     ServeStatus,
 )
-from skate.serve.config import AutoscalingConfig, HTTPOptions, ProxyLocation
+from skate.serve.config import AutoscalingConfig, AutoscalingPolicy, HTTPOptions, ProxyLocation
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -200,6 +200,9 @@ class ServeApplicationSchema(_Strict):
         deployments: Options that are overridden.
         logging_config: No effect: logging is the program's.
         external_scaler_enabled: False; nothing outside of the program scales deployments.
+        autoscaling_policy: The fields of an `AutoscalingPolicy`, whose function decides for all
+            deployments that scale: it takes their contexts by `DeploymentID`, and returns numbers
+            by the same, and a state for each. Policies of deployments are not asked then.
     """
 
     name: str = DEFAULT_APP
@@ -210,6 +213,7 @@ class ServeApplicationSchema(_Strict):
     deployments: list[DeploymentSchema] = Field(default_factory=list)
     logging_config: LoggingConfig | None = None
     external_scaler_enabled: bool = False
+    autoscaling_policy: Any = None
 
     not_here: ClassVar[tuple[str, ...]] = ("host", "port")
 
@@ -224,6 +228,14 @@ class ServeApplicationSchema(_Strict):
     def _no_external_scaler(cls, value: bool) -> bool:
         refuse_external_scaler(value)
         return value
+
+    @field_validator("autoscaling_policy")
+    @classmethod
+    def _a_policy(cls, value: Any) -> AutoscalingPolicy | None:
+        try:
+            return None if value is None else AutoscalingPolicy.of("autoscaling_policy", value)
+        except TypeError as error:  # which pydantic would not collect
+            raise ValueError(str(error)) from None
 
     @field_validator("import_path")
     @classmethod

@@ -45,7 +45,7 @@ def specs_of(config: ServeDeploySchema) -> list[ApplicationSpec]:
 def _spec(schema: ServeApplicationSchema) -> ApplicationSpec:
     app = application(schema.import_path, schema.args)
     overrides = {each.name: each.options() for each in schema.deployments}
-    return build(
+    spec = build(
         app,
         schema.name,
         schema.route_prefix,
@@ -53,6 +53,7 @@ def _spec(schema: ServeApplicationSchema) -> ApplicationSpec:
         schema.runtime_env,
         keep_unchanged=True,
     )
+    return spec._replace(autoscaling_policy=schema.autoscaling_policy)
 
 
 def application(import_path: str, arguments: GivenOptions) -> Application:

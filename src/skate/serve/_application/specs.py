@@ -16,6 +16,7 @@ from skate._core.serialization import Packed, dumps
 from skate.serve._application.options import DeploymentOptions, GivenOptions
 from skate.serve._deployment import Application, Deployment
 from skate.serve._identity import DeploymentID, new_tag
+from skate.serve.config import AutoscalingPolicy
 
 _RUN = "+"  # in a version, between the fingerprint and what makes each run a new one
 
@@ -42,6 +43,7 @@ class ApplicationSpec(NamedTuple):
     route_prefix: str | None
     ingress: str
     deployments: tuple[DeploymentSpec, ...]
+    autoscaling_policy: AutoscalingPolicy | None = None  # for all that scale; before their own
 
 
 class _Builder:

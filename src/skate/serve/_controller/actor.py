@@ -20,11 +20,11 @@ import skate
 from skate._core.live_rows import announce
 from skate.serve._application.specs import ApplicationSpec
 from skate.serve._controller.applications import Applications, live_rows_of
-from skate.serve._controller.autoscaling import Autoscaler
 from skate.serve._controller.deployment_state import DeploymentState
 from skate.serve._controller.publisher import Publisher
 from skate.serve._controller.replica_manager import ReplicaManager
 from skate.serve._controller.saved_state import ControllerState, SavedState
+from skate.serve._controller.scaling import Scaling
 from skate.serve._identity import DeploymentID, ReplicaID
 from skate.serve._routing.router import RoutingTable
 from skate.serve._status import ApplicationStatus, ProxyStatus, ServeStatus
@@ -59,8 +59,7 @@ class ServeController:
         self._publisher = Publisher()
         self._manager = ReplicaManager(self._happened, self._invitation)
         self._saved_state = SavedState()
-        self._scalers: dict[DeploymentID, Autoscaler] = {}
-        self._next_scaling: float | None = None
+        self._scaling = Scaling(self._apps)
         self._waiters: list[asyncio.Event] = []
         self._main: asyncio.Task[None] | None = None
         self._http: HTTPOptions | None = None
@@ -215,11 +214,13 @@ class ServeController:
     async def report(self, id: DeploymentID, reporter: str, kind: str, value: float) -> None:
         """Note how many requests a replica answers ("running") or a router queues ("queued")."""
         await self._is_up()
-        state = self._apps.deployments.get(id)
-        scaling = state.spec.options.autoscaling if state is not None else None
-        if scaling is not None:
-            scaler = self._scalers.setdefault(id, Autoscaler(id))
-            scaler.report(scaling, time.monotonic(), reporter, kind, value)
+        if self._scaling.report(id, time.monotonic(), reporter, kind, value):
+            self._happened()
+
+    async def record_stats(self, id: ReplicaID, stats: dict[str, float]) -> None:
+        """Note what the code of a replica has measured, for policies of the user's."""
+        await self._is_up()
+        if self._scaling.record(id, time.monotonic(), stats):
             self._happened()
 
     async def read_upload(self, key: str, position: int) -> Message:
@@ -262,12 +263,13 @@ class ServeController:
 
     def _pause(self) -> float | None:
         times = [state.next_time for state in self._apps.deployments.values()]
-        known = [moment for moment in (*times, self._next_scaling) if moment is not None]
+        known = [moment for moment in (*times, self._scaling.next_time) if moment is not None]
         return max(0.0, min(known) - time.monotonic()) if known else None
 
     def _step(self) -> None:
         now = time.monotonic()
-        self._scale(now)
+        if self._scaling.step(now):
+            self._save()
         self._apps.go_on_deleting()
         for state in list(self._apps.deployments.values()):
             for action in state.reconcile(now):
@@ -280,24 +282,6 @@ class ServeController:
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             waiter.set()
-
-    def _scale(self, now: float) -> None:
-        """Let the load decide, where it is to."""
-        looks = []
-        for id, state in self._apps.deployments.items():
-            scaling = state.spec.options.autoscaling
-            if scaling is None or state.deleting:
-                continue
-            scaler = self._scalers.setdefault(id, Autoscaler(id))
-            running = [record.id for record in state.replicas.values() if record.serves]
-            wanted = scaler.decide(scaling, now, state.wanted, running)
-            if scaler.failure:
-                state.message = scaler.failure
-            if wanted != state.wanted:
-                state.scale_to(wanted)
-                self._save()
-            looks.append(scaler.next_time(scaling, now, wanted))
-        self._next_scaling = min((look for look in looks if look is not None), default=None)
 
     def _invitation(self, id: ReplicaID) -> PortInvitation | None:
         """Return what a replica needs to answer HTTP; None if it is not to."""
@@ -320,7 +304,7 @@ class ServeController:
 
     def _publish(self, gone: list[DeploymentID]) -> None:
         for id in gone:
-            self._scalers.pop(id, None)
+            self._scaling.forget(id)
             table = RoutingTable(unavailable="it has been deleted")
             self._publisher.publish(_key(id), table)
         for id, state in self._apps.deployments.items():

@@ -8,13 +8,21 @@ has been wanted for as long as the delays say.
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from skate.serve._identity import DeploymentID
-from skate.serve.config import AggregationFunction, AutoscalingConfig, AutoscalingContext
+from skate.serve._identity import DeploymentID, ReplicaID
+from skate.serve.config import (
+    AggregationFunction,
+    AutoscalingConfig,
+    AutoscalingContext,
+    AutoscalingPolicy,
+    TimeStampedValue,
+)
 
 _AGGREGATE: dict[Any, Callable[[list[float]], float]] = {
     AggregationFunction.MEAN: lambda values: sum(values) / len(values),
@@ -45,18 +53,69 @@ class LoadReports:
         moment, value = self._samples[-1]
         return value if now - moment < 3 * config.metrics_interval_s else None
 
+    def samples(self) -> list[TimeStampedValue]:
+        """Return what was told, and when."""
+        return [TimeStampedValue(*sample) for sample in self._samples]
+
+
+class ScalingPolicy:
+    """A policy of the user's: a function, or a class of which one instance is made."""
+
+    def __init__(self, given: AutoscalingPolicy) -> None:
+        self.given = given
+        self.state: dict[Any, Any] = {}  # what it returned to be given again
+        self.failure = ""
+        self._function: Callable[[object], Any] | None = None
+
+    def number(self, context: AutoscalingContext) -> float | None:
+        """Return how many replicas it wants; None, and `failure`, if it does not say."""
+        number: int | None = self._asked(context, math.ceil)
+        return number
+
+    def numbers(self, contexts: Mapping[Any, AutoscalingContext]) -> dict[Any, float]:
+        """Return the same of all deployments that it says something of."""
+
+        def checked(answer: Any) -> dict[Any, float]:
+            return {id: math.ceil(answer[id]) for id in contexts if id in answer}
+
+        return self._asked(contexts, checked) or {}
+
+    def _asked(self, argument: object, check: Callable[[Any], Any]) -> Any:
+        try:
+            if self._function is None:
+                self._function = self._made()
+            answer = self._function(argument)
+            answer, state = answer if isinstance(answer, tuple) else (answer, self.state)
+            checked = check(answer)
+        except Exception as error:
+            self.failure = f"The autoscaling policy failed: {error!r}"
+            return None
+        self.failure, self.state = "", state or {}
+        return checked
+
+    def _made(self) -> Callable[[object], Any]:
+        policy: Any = self.given.get_policy()
+        arguments = self.given.policy_kwargs
+        made: Any = policy(**arguments) if inspect.isclass(policy) else None
+        return made or functools.partial(policy, **arguments)
+
 
 class Autoscaler:
     """Decides for one deployment."""
 
     def __init__(self, id: DeploymentID) -> None:
         self._id = id
-        self.failure = ""  # of a policy of the user's
         self._reports: dict[tuple[str, str], LoadReports] = {}
+        self._stats: dict[str, dict[ReplicaID, LoadReports]] = {}  # by what is measured
+        self._policy: ScalingPolicy | None = None  # of the user's
         self._wanted_since: tuple[int, float] | None = None  # direction, since when
-        self._policy_state: dict[str, Any] = {}
         self._last_up: float | None = None
         self._last_down: float | None = None
+
+    @property
+    def failure(self) -> str:
+        """Why a policy of the user's said nothing; "" if it did."""
+        return "" if self._policy is None else self._policy.failure
 
     def report(
         self, config: AutoscalingConfig, now: float, reporter: str, kind: str, value: float
@@ -65,9 +124,19 @@ class Autoscaler:
         reports = self._reports.setdefault((reporter, kind), LoadReports())
         reports.add(now, value, config.look_back_period_s)
 
-    def next_time(self, config: AutoscalingConfig, now: float, current: int) -> float | None:
+    def record(
+        self, config: AutoscalingConfig, now: float, replica: ReplicaID, stats: Mapping[str, float]
+    ) -> None:
+        """Note what the code of a replica has measured."""
+        for name, value in stats.items():
+            reports = self._stats.setdefault(name, {}).setdefault(replica, LoadReports())
+            reports.add(now, value, config.look_back_period_s)
+
+    def next_time(
+        self, config: AutoscalingConfig, now: float, current: int, has_policy: bool = False
+    ) -> float | None:
         """Return when to decide again although nothing was reported."""
-        if not self._reports and current <= config.min_replicas:
+        if not (self._reports or has_policy) and current <= config.min_replicas:
             return None
         return now + min(config.metrics_interval_s, _LONGEST_LOOK_SECONDS)
 
@@ -75,12 +144,26 @@ class Autoscaler:
         self, config: AutoscalingConfig, now: float, current: int, running: list[Any]
     ) -> int:
         """Return the number of replicas from now on; `current` is what is aimed at until now."""
-        queued, busy = self._total(config, now, "queued"), self._total(config, now, "running")
-        desired = self._desired(config, now, current, running, queued, busy)
-        desired = min(max(desired, config.min_replicas), config.max_replicas)
-        if current == 0 and desired > 0:
-            return self._change(now, current, desired)  # somebody waits
-        return self._after_delay(config, now, current, desired)
+        return self.settle(config, now, current, self.desired(config, now, current, running))
+
+    def desired(
+        self, config: AutoscalingConfig, now: float, current: int, running: list[Any]
+    ) -> float:
+        """Return how many replicas the load asks for, or the user's policy."""
+        if config.policy.is_default_policy_function():
+            queued, busy = self._total(config, now, "queued"), self._total(config, now, "running")
+            return by_ongoing_requests(config, current, queued + busy)
+        if self._policy is None or self._policy.given != config.policy:
+            self._policy = ScalingPolicy(config.policy)
+        number = self._policy.number(self.context(config, now, current, running))
+        return current if number is None else number
+
+    def settle(self, config: AutoscalingConfig, now: float, current: int, desired: float) -> int:
+        """Return the number of replicas from now on, within the limits and after the delays."""
+        bounded = int(min(max(desired, config.min_replicas), config.max_replicas))
+        if current == 0 and bounded > 0:
+            return self._change(now, current, bounded)  # somebody waits
+        return self._after_delay(config, now, current, bounded)
 
     def _total(self, config: AutoscalingConfig, now: float, wanted: str) -> float:
         total = 0.0
@@ -92,19 +175,15 @@ class Autoscaler:
                 total += value
         return total
 
-    def _desired(
-        self,
-        config: AutoscalingConfig,
-        now: float,
-        current: int,
-        running: list[object],
-        queued: float,
-        busy: float,
-    ) -> int:
-        policy = config.policy.get_policy()
-        if policy is None:
-            return by_ongoing_requests(config, current, queued + busy)
-        context = AutoscalingContext(
+    def context(
+        self, config: AutoscalingConfig, now: float, current: int, running: list[Any]
+    ) -> AutoscalingContext:
+        """Return what a policy is told."""
+        queued, busy = self._total(config, now, "queued"), self._total(config, now, "running")
+        known = set(running)
+        for name, by_replica in list(self._stats.items()):
+            self._stats[name] = {id: told for id, told in by_replica.items() if id in known}
+        return AutoscalingContext(
             deployment_id=self._id,
             deployment_name=self._id.name,
             app_name=self._id.app_name,
@@ -116,22 +195,29 @@ class Autoscaler:
             total_running_requests=busy,
             capacity_adjusted_min_replicas=config.min_replicas,
             capacity_adjusted_max_replicas=config.max_replicas,
-            policy_state=dict(self._policy_state),
+            policy_state=dict(self._policy.state) if self._policy is not None else {},
             last_scale_up_time=self._last_up,
             last_scale_down_time=self._last_down,
             current_time=now,
             config=config,
+            aggregated_metrics=self._aggregated(config, now),
+            raw_metrics={
+                name: {id: told.samples() for id, told in by_replica.items()}
+                for name, by_replica in self._stats.items()
+            },
         )
-        try:
-            answer = policy(context, **config.policy.policy_kwargs)
-        except Exception as error:
-            self.failure = f"The autoscaling policy failed: {error!r}"
-            return current
-        self.failure = ""
-        if isinstance(answer, tuple):
-            answer, self._policy_state = answer
-        wanted: int = math.ceil(answer)
-        return wanted
+
+    def _aggregated(
+        self, config: AutoscalingConfig, now: float
+    ) -> dict[str, dict[ReplicaID, float]]:
+        values = {
+            name: {id: told.value(now, config) for id, told in by_replica.items()}
+            for name, by_replica in self._stats.items()
+        }
+        return {
+            name: {id: value for id, value in by_replica.items() if value is not None}
+            for name, by_replica in values.items()
+        }
 
     def _after_delay(
         self, config: AutoscalingConfig, now: float, current: int, desired: int

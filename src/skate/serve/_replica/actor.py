@@ -26,7 +26,7 @@ from skate.serve import context as serve_context
 from skate.serve._application.options import DeploymentOptions
 from skate.serve._application.specs import DeploymentSpec
 from skate.serve._identity import NAMESPACE, DeploymentID, ReplicaID
-from skate.serve._replica.load_reports import ReplicaLoad, Traffic
+from skate.serve._replica.load_reports import ReplicaLoad, StatsReports, Traffic
 from skate.serve._replica.user_code import UserCode
 from skate.serve._routing.requests import RequestRefused
 from skate.serve._status import ReplicaRank
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from skate.serve._http.uploads import UploadReference
     from skate.serve._identity import ControllerHandle
 
+_STATS = "record_autoscaling_stats"  # a method that the user's class may have
 HTTP = "__http__"  # a request over HTTP that arrived at another process
 
 _Begun = tuple[contextvars.Token["RequestContext | None"], float]  # and when it did
@@ -115,6 +116,7 @@ class Replica:
         self._waiting_for_room: list[asyncio.Future[None]] = []
         self._idle: asyncio.Event | None = None
         self._load: ReplicaLoad | None = None
+        self._stats: StatsReports | None = None
         self.traffic = Traffic()
         announce("replicas", self, live_rows_of)
 
@@ -154,6 +156,7 @@ class Replica:
         if self.options.user_config is not None:
             await self._give_user_config()
         await self.check_health()
+        self._plan_stats()
         self._is_up = True
         return self.describe_now()
 
@@ -183,6 +186,7 @@ class Replica:
         self.options = self.context.options = options
         self.code.resize(options.max_ongoing_requests)
         self._plan_reports()
+        self._plan_stats()
         if options.user_config != before.user_config:
             self._enter()
             await self._give_user_config()
@@ -199,6 +203,27 @@ class Replica:
             controller.report.remote(self.deployment_id, self.id.unique_id, "running", ongoing)
 
         self._load = ReplicaLoad(report, scaling.metrics_interval_s)
+
+    def _plan_stats(self) -> None:
+        """Report what the user's code measures, for policies of the user's."""
+        scaling, controller = self.options.autoscaling, self.controller
+        self._end_stats()
+        if scaling is None or controller is None or not self.code.has(_STATS):
+            return
+
+        async def measure() -> Any:
+            self._enter()
+            return await self.code.call(_STATS, (), {})
+
+        def tell(stats: dict[str, float]) -> None:
+            controller.record_stats.remote(self.id, stats)
+
+        self._stats = StatsReports(measure, tell, scaling.metrics_interval_s)
+
+    def _end_stats(self) -> None:
+        if self._stats is not None:
+            self._stats.end()
+            self._stats = None
 
     async def _give_user_config(self) -> None:
         if not self.code.has("reconfigure"):
@@ -226,6 +251,7 @@ class Replica:
         if self.http is not None:
             await self.stop_listening()
         self.stopping = True
+        self._end_stats()
         self._tell_room()
         if self.ongoing:
             self._idle = asyncio.Event()
