@@ -53,7 +53,7 @@ class RunTarget:
         target: The application, made by `deployment.bind(...)`.
         name: Its name.
         route_prefix: Where it answers HTTP; None for nowhere.
-        logging_config: No effect: logging is the program's.
+        logging_config: How its replicas log: a `LoggingConfig`, or a dictionary of its fields.
         external_scaler_enabled: False; nothing outside of the program scales deployments.
     """
 
@@ -80,7 +80,7 @@ def start(
         http_options: `HTTPOptions`, or a dictionary of its fields; by default
             http://127.0.0.1:8000.
         grpc_options: `gRPCOptions`, or a dictionary of its fields; gRPC is not spoken.
-        logging_config: No effect: logging is the program's.
+        logging_config: No effect: it is for the controller and the proxies of Ray.
         tracing_config: None: no traces are exported.
         controller_options: `ControllerOptions`, or a dictionary of its fields: the environment
             of the controller's process.
@@ -182,7 +182,8 @@ def run(
         blocking: Whether to go on until Ctrl-C, which then ends the program, quietly.
         name: The name of the application.
         route_prefix: Where it answers HTTP; None for nowhere.
-        logging_config: Has no effect: logging is the program's.
+        logging_config: How its replicas log, where their deployments do not say it: a
+            `LoggingConfig`, or a dictionary of its fields.
         external_scaler_enabled: False; nothing outside of the program scales deployments.
         controller_options: The environment of the controller, as in `start`.
         _blocking: Whether to wait until the application answers.
@@ -259,7 +260,9 @@ def run_many(
     for target in targets:
         _check(target)
     specs = [
-        build(each.target, each.name, each.route_prefix, keep_unchanged=keep_unchanged)
+        build(
+            each.target, each.name, each.route_prefix, keep_unchanged=keep_unchanged
+        ).with_logging(each.logging_config)
         for each in targets
     ]
     client = _start(_default_http(), controller_options)

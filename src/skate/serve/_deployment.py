@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NoReturn, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 from skate.serve._application import options as options_table
 from skate.serve._application.older_spellings import no_such_attribute, takes_older_options
@@ -155,9 +155,9 @@ class Deployment:
         return self._options.backpressure
 
     @property
-    def logging_config(self) -> object:
-        """As it was given; logging is the program's."""
-        return self._given.get("logging_config")
+    def logging_config(self) -> dict[str, Any] | None:
+        """How replicas log; None if nothing was said of it."""
+        return None if self._options.logging is None else dict(self._options.logging)
 
     @property
     def version(self) -> str | None:
@@ -268,7 +268,7 @@ class Deployment:
             placement_group_strategy: How the bundles are placed: "PACK" by default.
             placement_group_bundle_label_selector: No effect: there is one machine.
             max_replicas_per_node: Checked only: there is one machine.
-            logging_config: No effect: logging is the program's.
+            logging_config: How replicas log: a `LoggingConfig`, or a dictionary of its fields.
             request_router_config: A `RequestRouterConfig`; there is one router, so that it takes
                 no other.
             gang_scheduling_config: None: replicas start one by one.
@@ -428,7 +428,7 @@ def deployment(
         placement_group_strategy: How the bundles are placed: "PACK" by default.
         placement_group_bundle_label_selector: No effect: there is one machine.
         max_replicas_per_node: Checked only: there is one machine.
-        logging_config: No effect: logging is the program's.
+        logging_config: How replicas log: a `LoggingConfig`, or a dictionary of its fields.
         request_router_config: A `RequestRouterConfig`; there is one router, so that it takes
             no other.
         gang_scheduling_config: None: replicas start one by one.

@@ -86,13 +86,13 @@ class _Strict(BaseModel):
 
 
 class LoggingConfig(_Strict):
-    """How replicas log. No effect: skate leaves logging to the program.
+    """How replicas log what comes by the loggers `ray.serve` and `skate.serve`.
 
     Args:
-        encoding: "TEXT" or "JSON".
+        encoding: "TEXT", or "JSON" for one object per line.
         log_level: The lowest level that is logged.
-        logs_dir: Where files go.
-        enable_access_log: Whether each request is logged.
+        logs_dir: A folder for files, one per replica, besides standard error; None for no files.
+        enable_access_log: Whether each request is logged, with its outcome and its time.
         additional_log_standard_attrs: More attributes of a record.
     """
 
@@ -198,7 +198,7 @@ class ServeApplicationSchema(_Strict):
         runtime_env: The environment of all its replicas.
         args: For the function.
         deployments: Options that are overridden.
-        logging_config: No effect: logging is the program's.
+        logging_config: How replicas log, where their deployments do not say it.
         external_scaler_enabled: False; nothing outside of the program scales deployments.
         autoscaling_policy: The fields of an `AutoscalingPolicy`, whose function decides for all
             deployments that scale: it takes their contexts by `DeploymentID`, and returns numbers
@@ -295,7 +295,7 @@ class ServeDeploySchema(_Strict):
         proxy_location: "Disabled" for no HTTP; all else is this machine.
         http_options: The address.
         grpc_options: gRPC is not spoken.
-        logging_config: No effect: logging is the program's.
+        logging_config: How replicas log, where neither application nor deployment says it.
         applications: What runs, each with a name and a prefix of its own.
         target_capacity: 100: deployments have the replicas that their options say.
     """

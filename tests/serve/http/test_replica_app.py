@@ -10,6 +10,7 @@ import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import fastapi
@@ -89,6 +90,28 @@ def test_responses_are_sent_as_they_are(client: Client) -> None:
     serve.run(Responds.bind())
     answer = client.get("/")
     assert (answer.status_code, answer.json(), answer.headers["x-own"]) == (418, {"a": 1}, "yes")
+
+
+def test_requests_are_logged_where_that_is_asked_for(client: Client, tmp_path: Path) -> None:
+    app = fastapi.FastAPI()
+
+    @serve.deployment(logging_config={"logs_dir": str(tmp_path)})
+    @serve.ingress(app)
+    class Api:
+        @app.get("/items/{number}")
+        def item(self, number: int) -> int:
+            return 1 // number
+
+    serve.run(Api.bind(), name="shop", route_prefix="/shop")
+    assert client.get("/shop/items/1", headers={"x-request-id": "first"}).json() == 1
+    assert client.get("/shop/items/0").status_code == 500
+    (file,) = tmp_path.iterdir()
+    eventually(lambda: "GET /shop/items/{number} 500" in file.read_text())
+    eventually(lambda: "ZeroDivisionError" in file.read_text())
+    first = file.read_text().splitlines()[0]
+    assert " shop_Api " in first
+    assert " first -- GET /shop/items/{number} 200 " in first
+    assert first.endswith("ms")
 
 
 def test_composition(client: Client) -> None:

@@ -39,7 +39,10 @@ def read(path: str) -> ServeDeploySchema:
 
 def specs_of(config: ServeDeploySchema) -> list[ApplicationSpec]:
     """Return the applications of a config, imported and with its overrides."""
-    return [_spec(app) for app in config.applications]
+    return [
+        _spec(app).with_logging(app.logging_config or config.logging_config)
+        for app in config.applications
+    ]
 
 
 def _spec(schema: ServeApplicationSchema) -> ApplicationSpec:

@@ -28,7 +28,7 @@ _REMOVED_ATTRIBUTES = {
     "set_options": "write {name}.options(...), which returns a changed copy",
     "url": "serve.run(app, route_prefix=...) decides where an application is reached",
     "route_prefix": "write serve.run(app, route_prefix=...)",
-    "set_logging_config": "logging is the program's, as by logging.basicConfig()",
+    "set_logging_config": "write deployment.options(logging_config=...)",
     "remote": _RUN + " and call .remote(...) on the handle",
 }
 

@@ -59,6 +59,7 @@ class DeploymentOptions(NamedTuple):
     max_constructor_retry_count: int = 20
     rolling_update_percentage: float = 0.2
     max_surge_percent: int = 0
+    logging: Mapping[str, Any] | None = None  # the fields of a LoggingConfig
     actor_options: Mapping[str, Any] = {}
     bundles: tuple[Mapping[str, float], ...] = ()
     bundle_strategy: str = "PACK"
@@ -127,6 +128,14 @@ def _label_selectors(name: str, value: object) -> list[Any]:
     return list(instances((list, tuple), "a list of dictionaries, one per bundle")(name, value))
 
 
+def _logging(name: str, value: object) -> Any:
+    from skate.serve.schema import LoggingConfig  # which needs pydantic
+
+    allowed = "a LoggingConfig, or a dictionary of its fields"
+    given = instances((LoggingConfig, Mapping), allowed)(name, value)
+    return given if isinstance(given, LoggingConfig) else LoggingConfig(**given)
+
+
 def _strategy(name: str, value: object) -> str:
     if value not in STRATEGIES:
         raise wrong_value(name, value, f"one of {', '.join(STRATEGIES)}")
@@ -161,7 +170,7 @@ _CHECKS: dict[str, Check] = {
     "version": optional(instances(str, "a string")),
     "placement_group_bundle_label_selector": optional(_label_selectors),
     "max_replicas_per_node": optional(_per_node),
-    "logging_config": anything,
+    "logging_config": optional(_logging),
     "request_router_config": optional(RequestRouterConfig.of),
     "gang_scheduling_config": _not_here("replicas start one by one here"),
     "deployment_actors": _not_here("start an actor of your own, with a name"),
@@ -191,6 +200,8 @@ def resolve(checked: GivenOptions) -> DeploymentOptions:
     own["autoscaling"], replicas = _scaling(checked)
     own["num_replicas"] = replicas
     own["backpressure"] = checked.get("backpressure_config") or BackpressureConfig()
+    logging = checked.get("logging_config")
+    own["logging"] = None if logging is None else logging.model_dump()
     own["actor_options"] = checked.get("ray_actor_options") or {}
     own["bundles"] = checked.get("placement_group_bundles") or ()
     own["bundle_strategy"] = checked.get("placement_group_strategy") or "PACK"

@@ -13,7 +13,7 @@ import cloudpickle
 
 from skate._core.argument_checks import unknown_names
 from skate._core.serialization import Packed, dumps
-from skate.serve._application.options import DeploymentOptions, GivenOptions
+from skate.serve._application.options import DeploymentOptions, GivenOptions, check, resolve
 from skate.serve._deployment import Application, Deployment
 from skate.serve._identity import DeploymentID, new_tag
 from skate.serve.config import AutoscalingPolicy
@@ -44,6 +44,17 @@ class ApplicationSpec(NamedTuple):
     ingress: str
     deployments: tuple[DeploymentSpec, ...]
     autoscaling_policy: AutoscalingPolicy | None = None  # for all that scale; before their own
+
+    def with_logging(self, config: object) -> ApplicationSpec:
+        """Return the same, where deployments that say nothing themselves log as `config` says."""
+        if config is None:
+            return self
+        logging = resolve(check({"logging_config": config})).logging
+        deployments = tuple(
+            each._replace(options=each.options._replace(logging=each.options.logging or logging))
+            for each in self.deployments
+        )
+        return self._replace(deployments=deployments)
 
 
 class _Builder:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+import time
 from collections.abc import AsyncIterator, Callable, Generator
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from skate._core.optional_imports import try_import
 from skate.serve._client import router_of
 from skate.serve._http import fastapi_support
 from skate.serve._http.admission import Admission
-from skate.serve._http.answers import Receive, Scope, Send, chunk, send_value
+from skate.serve._http.answers import Message, Receive, Scope, Send, chunk, send_value
 from skate.serve._http.peer import PortInvitation, ReplicaPeer
 from skate.serve._replica.actor import cancel_children
 from skate.serve.context import RequestContext
@@ -72,7 +73,28 @@ class ReplicaApp:
             self._replica.end(begun)
 
     async def respond(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Have the user's code answer a request that has begun."""
+        """Have the user's code answer a request that has begun; log it, if that is asked for."""
+        logs = self._replica.logs
+        if logs is None or not logs.has_access_log:
+            await self._respond(scope, receive, send)
+            return
+        status: object = 500  # if it does not come to an answer
+        began = time.monotonic()
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        try:
+            await self._respond(scope, receive, sending)
+        except asyncio.CancelledError:
+            status = 499  # the client is gone, or has waited too long
+            raise
+        finally:
+            logs.log_http(scope, status, time.monotonic() - began)
+
+    async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._app is not None:
             fastapi_support.current.set(self._code.instance)
             await self._app(scope, receive, send)

@@ -27,6 +27,7 @@ from skate.serve._application.options import DeploymentOptions
 from skate.serve._application.specs import DeploymentSpec
 from skate.serve._identity import NAMESPACE, DeploymentID, ReplicaID
 from skate.serve._replica.load_reports import ReplicaLoad, StatsReports, Traffic
+from skate.serve._replica.logs import ReplicaLogs
 from skate.serve._replica.user_code import UserCode
 from skate.serve._routing.requests import RequestRefused
 from skate.serve._status import ReplicaRank
@@ -82,6 +83,8 @@ def _streaming(name: str, may_refuse: bool) -> Any:
             cancel_children(request)
             raise
         finally:
+            if self.logs is not None and self.logs.has_access_log and method != HTTP:
+                self.logs.log_call(method, time.monotonic() - since)
             # The generator may be closed in another context than it began in.
             self._count_out(since)
 
@@ -117,6 +120,7 @@ class Replica:
         self._idle: asyncio.Event | None = None
         self._load: ReplicaLoad | None = None
         self._stats: StatsReports | None = None
+        self.logs: ReplicaLogs | None = None
         self.traffic = Traffic()
         announce("replicas", self, live_rows_of)
 
@@ -150,6 +154,7 @@ class Replica:
         )
         self._owns_process = os.getpid() != controller_pid
         self._enter()
+        self._plan_logs()
         self._plan_reports()
         await self.code.construct()
         self.context.servable_object = self.code.instance
@@ -185,12 +190,23 @@ class Replica:
         before = self.options
         self.options = self.context.options = options
         self.code.resize(options.max_ongoing_requests)
+        if options.logging != before.logging:
+            self._plan_logs()
         self._plan_reports()
         self._plan_stats()
         if options.user_config != before.user_config:
             self._enter()
             await self._give_user_config()
         self._tell_room()
+
+    def _plan_logs(self) -> None:
+        self._end_logs()
+        self.logs = ReplicaLogs(self.context, self.options.logging, self._owns_process)
+
+    def _end_logs(self) -> None:
+        if self.logs is not None:
+            self.logs.end()
+            self.logs = None
 
     def _plan_reports(self) -> None:
         """Report the load to the controller, where it decides on the number of replicas."""
@@ -247,6 +263,7 @@ class Replica:
             if self._starting is not None:
                 self._starting.cancel()
             await self.code.end()
+            self._end_logs()
             return
         if self.http is not None:
             await self.stop_listening()
@@ -258,6 +275,7 @@ class Replica:
             await self._idle.wait()
         self._enter()
         await self.code.end()
+        self._end_logs()
         await self._deliver_answers()
 
     async def _deliver_answers(self) -> None:
@@ -359,6 +377,8 @@ class Replica:
             cancel_children(request)
             raise
         finally:
+            if self.logs is not None and self.logs.has_access_log:
+                self.logs.log_call(method, time.monotonic() - begun[1])
             self.end(begun)
 
     # Streaming calls of handles; the first item says whether it is taken. The second is for a
