@@ -37,6 +37,13 @@ class Shop:
 
 app = Shop.bind(Price.bind())
 
+@serve.deployment
+def base():
+    import os
+    return os.environ["BASE"]
+
+based = base.bind()
+
 def build(arguments):
     return Shop.bind(Price.bind(arguments["price"]))
 """
@@ -82,6 +89,8 @@ def test_an_instance_from_run_to_shutdown(instance: str, folder: Path) -> None:
         "default": "RUNNING",
         "other": "RUNNING",
     }
+    one = yaml.safe_load(skate(folder, "status", "--port", port, "--name", "other"))
+    assert list(one["deployments"]) == ["Shop", "Price"]
     file = {
         "applications": [
             {
@@ -96,7 +105,12 @@ def test_an_instance_from_run_to_shutdown(instance: str, folder: Path) -> None:
     assert get(f"{instance}/-/routes").json() == {"/": "default"}  # the other is gone
     config = yaml.safe_load(skate(folder, "config", "--port", port))
     assert config["applications"][0]["deployments"] == file["applications"][0]["deployments"]
-    assert skate(folder, "shutdown", "--port", port) == ""
+    environment = '{"env_vars": {"BASE": "30"}}'
+    arguments = ("--runtime-env-json", environment, "--name", "env", "--route-prefix", "/env")
+    assert skate(folder, "deploy", "--port", port, *arguments, "shop:based") == "Deployed env\n"
+    assert get(f"{instance}/env").text == "30"
+    assert "there is no application 'x'" in skate(folder, "config", "--port", port, "-n", "x")
+    assert skate(folder, "shutdown", "--port", port, "-y") == ""
 
 
 def test_build_writes_a_config(folder: Path) -> None:
@@ -116,12 +130,13 @@ def test_build_writes_a_config(folder: Path) -> None:
         (("run", "shop:app", "price=1"), "takes no arguments"),
         (("run", "shop:build", "price"), "KEY=VALUE"),
         (("run", "shop:nope"), "there is no 'nope' in "),
-        (("run", "shop:nope"), "shop.py; it has serve, Price, Shop, app, build"),
+        (("run", "shop:nope"), "shop.py; it has serve, Price, Shop, app, base, based, build"),
         (("run", "shpo:app"), "there is no module 'shpo', neither installed nor in "),
         (("run", "shpo:app"), "which has shop"),
         (("build", "shop:nope"), "there is no 'nope' in "),
         (("run", "shop:Shop"), "neither an application"),
         (("run", "missing.yaml"), "No such file"),
+        (("run", "--runtime-env-json", "3", "shop:app"), "environment is a dictionary; got 3"),
     ],
 )
 def test_mistakes_are_one_line(folder: Path, arguments: tuple[str, ...], text: str) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from skate._core.optional_imports import try_import
 from skate.cli._tables import commands_of, pair_of
@@ -51,12 +53,19 @@ def serve_group(click: ModuleType) -> Group:
         click.Option(["--name"], default="default", help="The name of the application."),
         click.Option(["--route-prefix"], default="/", help="Where the application answers."),
     ]
+    environment = [
+        click.Option(["--working-dir"], help="The folder that replicas work in."),
+        click.Option(["--runtime-env"], help="A YAML file with the environment of replicas."),
+        click.Option(["--runtime-env-json"], help="The same as JSON, in place of a file."),
+    ]
+    one = click.Option(["-n", "--name"], help="Of this application only.")
+    yes = click.Option(["-y", "--yes"], is_flag=True, help="Do not ask, on a terminal.")
     commands: list[tuple[str, str, Callable[..., None], list[Parameter]]] = [
-        ("run", _RUN, _run, [*place, *where, target, arguments]),
-        ("deploy", _DEPLOY, _deploy, [port, *where, target, arguments]),
-        ("status", "Show how the applications are doing.", _status, [port]),
-        ("config", "Show what the config of each application said.", _show_config, [port]),
-        ("shutdown", "End an instance.", _shutdown, [port]),
+        ("run", _RUN, _run, [*place, *where, *environment, target, arguments]),
+        ("deploy", _DEPLOY, _deploy, [port, *where, *environment, target, arguments]),
+        ("status", "Show how the applications are doing.", _status, [port, one]),
+        ("config", "Show what the config of each application said.", _show_config, [port, one]),
+        ("shutdown", "End an instance.", _shutdown, [port, yes]),
         ("build", _BUILD, _build, _build_options(click)),
     ]
     # Other errors are those of the applications, whose traceback is wanted.
@@ -85,6 +94,7 @@ def _run(
     route_prefix: str,
     target: str,
     arguments: tuple[str, ...],
+    **environment: str | None,
 ) -> None:
     import skate
     from skate import serve
@@ -92,6 +102,7 @@ def _run(
     from skate.serve._application.config_files import specs_of
 
     config = _config(target, arguments, app_dir, name, route_prefix)
+    _set_environment(config, **environment)
     given = {"host": host, "port": port}
     chosen = {key: value for key, value in given.items() if value is not None}
     options = config.http_options.options().copy(update=chosen)
@@ -119,11 +130,13 @@ def _deploy(
     route_prefix: str,
     target: str,
     arguments: tuple[str, ...],
+    **environment: str | None,
 ) -> None:
     from skate.serve._application.config_files import specs_of
     from skate.serve._http.control_socket import ask, pack
 
     config = _config(target, arguments, app_dir, name, route_prefix)
+    _set_environment(config, **environment)
     folder = os.path.abspath(app_dir)
     for app in config.applications:
         app.runtime_env = {"working_dir": folder, **app.runtime_env}
@@ -137,21 +150,31 @@ def _deploy(
     print(f"Deployed {', '.join(names)}")
 
 
-def _status(port: int) -> None:
+def _status(port: int, name: str | None) -> None:
     from skate.serve._http.control_socket import ask
 
-    print(_yaml(ask(port, "status")), end="")
+    status = ask(port, "status")
+    if name is not None:
+        status = _named(status["applications"], name)
+    print(_yaml(status), end="")
 
 
-def _show_config(port: int) -> None:
+def _show_config(port: int, name: str | None) -> None:
     from skate.serve._http.control_socket import ask
 
-    print(_yaml({"applications": list(ask(port, "config").values())}), end="")
+    found = ask(port, "config")
+    if name is not None:
+        print(_yaml(_named(found, name)), end="")
+    else:
+        print(_yaml({"applications": list(found.values())}), end="")
 
 
-def _shutdown(port: int) -> None:
+def _shutdown(port: int, yes: bool) -> None:
     from skate.serve._http.control_socket import ask
 
+    if not yes and sys.stdin.isatty():
+        question = f"End the instance at port {port}, with all its applications?"
+        try_import("click", "cli").confirm(question, abort=True)
     ask(port, "shut_down")
 
 
@@ -191,6 +214,36 @@ def _config(
         "args": dict(pair_of(one, _ARGUMENT_FORM) for one in arguments),
     }
     return ServeDeploySchema.model_validate({"applications": [app]})
+
+
+def _set_environment(
+    config: ServeDeploySchema,
+    working_dir: str | None,
+    runtime_env: str | None,
+    runtime_env_json: str | None,
+) -> None:
+    """Give all applications the environment that the command line says."""
+    if runtime_env is not None and runtime_env_json is not None:
+        raise ValueError("give one of --runtime-env and --runtime-env-json, not both")
+    given: object = {}
+    if runtime_env is not None:
+        given = try_import("yaml", "serve").safe_load(Path(runtime_env).read_text())
+    elif runtime_env_json is not None:
+        given = json.loads(runtime_env_json)
+    if not isinstance(given, dict):
+        raise ValueError(f"a runtime environment is a dictionary; got {given!r}")
+    if working_dir is not None:
+        given["working_dir"] = working_dir
+    for app in config.applications:
+        app.runtime_env = {**app.runtime_env, **given}
+
+
+def _named(found: dict[str, Any], name: str) -> object:
+    if name not in found:
+        raise ValueError(
+            f"there is no application {name!r}; there is {', '.join(found) or 'none'}"
+        )
+    return found[name]
 
 
 def _remember(config: ServeDeploySchema, port: int) -> None:
