@@ -64,6 +64,35 @@ def test_a_dataset_survives_the_loss_of_a_node(cluster, victim, flag):
     assert total == sum(range(1, 4001))
 
 
+def test_an_exchange_survives_the_loss_of_a_node_that_has_pieces_of_all_parts(
+    cluster, victim, flag
+):
+    """Rows are divided by then, and some of the parts are finished."""
+    started, doomed = flag("started"), victim.node_id
+    dataset = skate.data.range(4_000_000, override_num_blocks=8)
+    dataset.context.partition_min_bytes = 0
+    dataset.context.sort_memory_bytes = 4_000_000  # pieces of 250 KB, in the stores of the nodes
+
+    def slow(batch: dict[str, Any]) -> dict[str, Any]:
+        import time
+
+        if skate.get_runtime_context().get_node_id() == doomed:
+            started.set()
+        time.sleep(1)
+        return batch
+
+    ordered = dataset.sort("id", descending=True).map_batches(slow, batch_size=None)
+
+    def wrong_rows() -> int:
+        wrong, last = 0, 4_000_000
+        for batch in ordered.iter_batches(batch_size=None):
+            wrong += int((batch["id"] != range(last - 1, last - 1 - len(batch["id"]), -1)).sum())
+            last -= len(batch["id"])
+        return wrong + last
+
+    assert while_replacing(victim, cluster, started, wrong_rows) == 0
+
+
 def training_loop(config: dict[str, Any]) -> None:
     import tempfile
     import time

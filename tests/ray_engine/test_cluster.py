@@ -227,6 +227,28 @@ def train_loop(config: dict[str, Any]) -> None:
     train.report({"total": total.item(), "size": context.get_world_size(), "local": local})
 
 
+def test_the_parts_of_an_exchange_are_finished_on_all_nodes(tally):
+    """Each waits until all nodes have begun with one: they run side by side."""
+    dataset = skate.data.range(400_000, override_num_blocks=6)
+    dataset.context.partition_min_bytes = 0
+    dataset.context.sort_memory_bytes = 1_000_000
+
+    def noted(batch: dict[str, Any]) -> dict[str, Any]:
+        import time
+
+        tally.add(skate.get_runtime_context().get_node_id())
+        for _ in range(2000):
+            if len(set(tally.words())) == 3:
+                break
+            time.sleep(0.1)
+        return batch
+
+    ordered = dataset.sort("id", descending=True).map_batches(noted, batch_size=None)
+    found = np.concatenate([batch["id"] for batch in ordered.iter_batches(batch_size=None)])
+    assert (found == np.arange(400_000)[::-1]).all()
+    assert set(tally.words()) == {node["NodeID"] for node in skate.nodes() if node["Alive"]}
+
+
 def test_training_workers_on_two_nodes_form_a_group(tmp_path):
     from skate.train import RunConfig, ScalingConfig
     from skate.train.torch import TorchTrainer
