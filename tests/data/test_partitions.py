@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import date, timedelta
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -144,6 +145,20 @@ class TestOrders:
         assert len(wanted[0]) == 6
         assert [] in wanted[0]
 
+    @pytest.mark.parametrize("down", [False, True])
+    def test_rows_that_are_equal_come_into_several_parts(
+        self, context: skate.data.DataContext, down: bool
+    ) -> None:
+        context.partition_min_bytes, context.sort_memory_bytes = 0, 4000
+        tables = [
+            pa.table({"k": [n // 300] * 100, "n": range(n, n + 100)}) for n in range(0, 900, 100)
+        ]
+        blocks = skate.get(dataset(tables).sort("k", descending=down).to_arrow_refs())
+        found = [row for block in blocks for row in block.to_pylist()]
+        assert found == sorted(found, key=lambda row: -row["k"] if down else row["k"])
+        assert len(blocks) > 5
+        assert max(block.num_rows for block in blocks) < 300
+
     @pytest.mark.parametrize("blocks", [1, 3, 7, 250])
     def test_repartition(self, context: skate.data.DataContext, blocks: int) -> None:
         context.partition_min_bytes = 0
@@ -181,6 +196,27 @@ class TestShuffle:
         assert len(lengths) == blocks
         assert max(lengths) - min(lengths) <= 1
         assert sum(lengths) == 200
+
+
+class TestRows:
+    @pytest.fixture(autouse=True)
+    def by_partitions(self, context: skate.data.DataContext) -> None:
+        context.partition_min_bytes, context.sort_memory_bytes = 0, 400
+
+    def test_objects_move_with_their_keys(self) -> None:
+        rows = skate.data.from_items([{"k": n % 5, "o": Fraction(n, 7)} for n in range(40)])
+        found = [row["o"] for row in rows.sort("k").take_all()]
+        assert found == sorted((Fraction(n, 7) for n in range(40)), key=lambda o: 7 * o % 5)
+
+    def test_plain_values_stay_plain(self) -> None:
+        rows = skate.data.from_items(list(range(30, 0, -1)))
+        assert rows.sort("item").take_all() == list(range(1, 31))
+        assert sorted(rows.random_shuffle(seed=1).take_all()) == list(range(1, 31))
+
+    def test_a_key_that_some_blocks_lack(self) -> None:
+        rows = skate.data.from_arrow([pa.table({"a": [3, 1]}), pa.table({"b": ["x"]})] * 20)
+        found = [row["a"] for row in rows.sort("a").take_all()]
+        assert found == [1] * 20 + [3] * 20 + [None] * 20
 
 
 class TestWhereItRuns:

@@ -17,6 +17,7 @@ from skate.data._arrow.blocks import Block, concat
 from skate.data._arrow.hashing import hashed
 from skate.data._arrow.sorting import Keys, sort_table, sorted_indices, taken
 
+PLACE = "\x1fplace"  # of a row among all of its input
 _MOST_DRAWN = 10**9  # rows, from which NumPy draws no hypergeometric numbers
 
 
@@ -33,15 +34,19 @@ class Division(ABC):
 @dataclass(frozen=True)
 class ByRange(Division):
     """Rows between two boundaries make a part. A row that equals a boundary comes after it, or
-    before it if `is_after`. Rows are in the order of the keys."""
+    before it if `is_after`. Rows are in the order of the keys, of which the last may be their
+    PLACE, if the first has the place `start`."""
 
     parts: range
     keys: Keys
     boundaries: Block
     is_after: bool = False
+    start: int = 0
 
     def pieces(self, table: Block) -> Iterator[Block]:
-        own = table.select([name for name, _ in self.keys])
+        own = table.select([name for name, _ in self.keys if name != PLACE])
+        if len(own.column_names) < len(self.keys):
+            own = with_places(own, np.arange(self.start, self.start + table.num_rows))
         order = [own, self.boundaries] if self.is_after else [self.boundaries, own]
         places = sorted_indices(concat(order), self.keys).to_numpy()
         limits, rows = self.boundaries.num_rows, table.num_rows
@@ -50,6 +55,10 @@ class ByRange(Division):
         ends = np.flatnonzero(is_boundary) - np.arange(limits)
         ordered = taken(table, places[~is_boundary] - (0 if self.is_after else limits))
         return _cut(ordered, [0, *ends, rows])
+
+
+def with_places(keys: Block, places: Any) -> Block:
+    return keys.append_column(PLACE, pa.array(places, pa.int64()))
 
 
 def boundaries_of(sample: Block, keys: Keys, parts: int) -> Block:

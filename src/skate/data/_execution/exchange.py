@@ -13,7 +13,7 @@ import pyarrow as pa
 from skate.data._arrow.blocks import Block, concat
 from skate.data._arrow.sorting import check_keys, sort_table, taken
 from skate.data._execution.bundles import Bundle, Hoard, bundle_of, even_bundles, table_of
-from skate.data._execution.dividing import ByRange, at_random, boundaries_of, by_place
+from skate.data._execution.dividing import PLACE, ByRange, at_random, boundaries_of, by_place
 from skate.data._execution.partitions import Divisions, Gathering, Side, Streams, collect
 from skate.data._plan import nodes as plan
 from skate.data._plan.seeds import Seed, generators
@@ -286,7 +286,7 @@ class Sort(Gathering):
         if self.boundaries is not None:
             division = self._at_boundaries()
             return Divisions([[division] * len(side.groups)], [1] * len(division.parts))
-        return by_ranges(side, self.keys, parts, -(-side.blocks // parts))
+        return by_ranges(side, self.keys, parts, -(-side.blocks // parts), may_part_equals=True)
 
     def of_tables(self, tables: Sequence[Block], part: int = 0) -> Block:
         return sort_table(tables[0], self.keys)
@@ -295,11 +295,22 @@ class Sort(Gathering):
         return by_engine(self, tables)
 
 
-def by_ranges(side: Side, keys: Sequence[tuple[str, str]], parts: int, blocks: int) -> Divisions:
-    """Return how rows are divided by their keys, about evenly and in order."""
+def by_ranges(
+    side: Side,
+    keys: Sequence[tuple[str, str]],
+    parts: int,
+    blocks: int,
+    may_part_equals: bool = False,
+) -> Divisions:
+    """Return how rows are divided by their keys, about evenly and in order; if many are equal and
+    may come into several parts, by their places, too."""
     assert side.keys is not None
-    division = ByRange(range(parts), keys, boundaries_of(side.keys, keys, parts))
-    return Divisions([[division] * len(side.groups)], [blocks] * parts)
+    boundaries = boundaries_of(side.keys, keys, parts).drop_columns([PLACE])
+    if may_part_equals and len(set(map(repr, boundaries.to_pylist()))) < len(boundaries):
+        keys = [*keys, (PLACE, "ascending")]
+        boundaries = boundaries_of(side.keys, keys, parts)
+    divisions = [ByRange(range(parts), keys, boundaries, start=start) for start in side.starts]
+    return Divisions([divisions], [blocks] * parts)
 
 
 def by_engine(node: Gathering, tables: Sequence[Block]) -> Block:

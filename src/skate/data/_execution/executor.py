@@ -10,7 +10,6 @@ the Arrow steps before and after it, so that rows cross a process border once.
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -37,7 +36,7 @@ from skate.data._execution.stages import (
     chain_here,
     demand_of,
 )
-from skate.data._execution.stats import ExecutionStats, StageStats, live_rows_of
+from skate.data._execution.stats import ExecutionStats, Meter, live_rows_of
 from skate.data._execution.transforms import SourceTask, TransformChain
 from skate.data._plan import nodes as plan
 from skate.data._plan.optimizer import optimise
@@ -90,37 +89,6 @@ class Fused:
     compute: Compute | None  # None: Arrow's kernels only
     options: dict[str, Any]
     min_rows: int = 0
-
-
-class Meter:
-    """Measures an exchange: its time is what is left of that between outputs after waiting for
-    its inputs."""
-
-    def __init__(self, stats: StageStats) -> None:
-        self._stats = stats
-        self._waited = 0.0
-
-    def input(self, bundles: Iterator[Bundle]) -> Iterator[Bundle]:
-        while True:
-            start = time.perf_counter()
-            bundle = next(bundles, None)
-            self._waited += time.perf_counter() - start
-            if bundle is None:
-                return
-            yield bundle
-
-    def output(self, bundles: Iterator[Bundle]) -> Iterator[Bundle]:
-        while True:
-            start, waited = time.perf_counter(), self._waited
-            try:
-                bundle = next(bundles, None)
-            except Exception as error:
-                raise as_of_a_task(error, self._stats.name) from None
-            if bundle is None:
-                return
-            spent = time.perf_counter() - start - (self._waited - waited)
-            self._stats.add(bundle.rows, bundle.size, spent)
-            yield bundle
 
 
 class PlanExecution:
@@ -212,7 +180,10 @@ class PlanExecution:
             yield from self._staged(done, fuse(above))
             return
         divided = self.stats.stage(f"{node.name}[divide]", "tasks")
-        exchange = Partitions(node, inputs, self.context)
+        try:
+            exchange = Partitions(node, inputs, self.context)
+        except Exception as error:
+            raise as_of_a_task(error, node.name) from None
         head = Fused([exchange.finish], [node.name], TaskPoolStrategy(), {})
         yield from self._staged(exchange.parts(divided), fuse(above, head))
 

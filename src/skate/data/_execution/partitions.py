@@ -19,17 +19,18 @@ from abc import abstractmethod
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import accumulate, islice
 from math import ceil
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import pyarrow as pa
 
 import skate
 from skate.data._arrow.blocks import Block, compact, concat
 from skate.data._arrow.sorting import check_keys
 from skate.data._execution.bundles import Bundle, Hoard, even_bundles
-from skate.data._execution.dividing import Division
+from skate.data._execution.dividing import Division, with_places
 from skate.data._execution.early_exit import Departure
 from skate.data._execution.stats import StageStats
 from skate.data._plan import nodes as plan
@@ -65,6 +66,13 @@ def has_nodes() -> bool:
     return sum(bool(node.get("Alive", True)) for node in skate.nodes()) > 1
 
 
+def tasks_at_a_time() -> int:
+    """Return how many tasks that ask for no CPU run side by side."""
+    limit = DataContext.get_current().execution_options.resource_limits.cpu
+    cpus = skate.cluster_resources().get("CPU", 1)
+    return max(1, int(min(cpus, limit)))
+
+
 def collect(stream: Iterator[Bundle], limit: int) -> Hoard:
     """Return all bundles; above so many bytes they are in the object store."""
     hoard = Hoard(limit)
@@ -91,11 +99,16 @@ class Side:
     blocks: int  # of the input
     columns: Block  # without rows
     samples: list[Block] = field(default_factory=list)  # a row of each schema that occurs
-    keys: Block | None = None  # of some rows
+    keys: Block | None = None  # of some rows, and their places
 
     @property
     def rows(self) -> list[int]:
         return [sum(bundle.rows for bundle in group) for group in self.groups]
+
+    @property
+    def starts(self) -> list[int]:
+        """The places of the first rows."""
+        return [0, *accumulate(self.rows)][:-1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,23 +159,38 @@ class Gathering(plan.Exchange):
 # -- in tasks -----------------------------------------------------------------------------------
 
 
-def _look(keys: Sequence[str], wanted: int, *blocks: Block) -> tuple[list[Block], Block | None]:
-    """Return a row of each schema, and the keys of about so many rows."""
-    firsts = {block.schema: compact(block.slice(0, 1)) for block in blocks}
+def _look(
+    keys: Sequence[str], wanted: int, start: int, *blocks: Block
+) -> tuple[list[Block], Block | None]:
+    """Return a row of each schema, and the keys and places of about so many rows."""
+    firsts = [compact(block.slice(0, 1)) for block in _of_each_schema(blocks)]
     if not keys:
-        return list(firsts.values()), None
+        return firsts, None
     table = concat(blocks)
-    check_keys(keys, table)
+    for name in set(keys) - set(table.column_names):  # other blocks may have it
+        table = table.append_column(name, pa.nulls(table.num_rows))
     picks = np.random.default_rng(0).integers(0, table.num_rows, min(table.num_rows, wanted))
-    return list(firsts.values()), compact(table.select(list(keys)).take(np.sort(picks)))
+    picks.sort()
+    some = compact(table.select(list(keys)).take(picks))
+    return firsts, with_places(some, picks + start)
+
+
+def _of_each_schema(blocks: Sequence[Block]) -> list[Block]:
+    """Return the first block of each schema; there are types that have no hash."""
+    found: list[Block] = []
+    for block in blocks:
+        if not any(block.schema.equals(other.schema) for other in found):
+            found.append(block)
+    return found
 
 
 def _divide(samples: Sequence[Block], division: Division, *blocks: Block) -> list[Any]:
-    """Return how many rows go to each part and how long it took, and then the pieces."""
+    """Return how many rows go to each part, all bytes and seconds, and then the pieces."""
     start = time.perf_counter()
     pieces = [compact(piece) for piece in division.pieces(_alike(samples, blocks))]
     rows = [piece.num_rows for piece in pieces]
-    return [(rows, time.perf_counter() - start), *pieces]
+    size = sum(piece.nbytes for piece in pieces)
+    return [(rows, size, time.perf_counter() - start), *pieces]
 
 
 def _alike(samples: Sequence[Block], blocks: Sequence[Block]) -> Block:
@@ -225,7 +253,7 @@ class Partitions:
     def __init__(self, node: Gathering, inputs: Sequence[Hoard], context: DataContext) -> None:
         node = node.repeatable()
         self._name = node.name
-        self._window = max(2, int(skate.cluster_resources().get("CPU", 1)))
+        self._window = tasks_at_a_time()
         size = sum(each.size for each in inputs)
         each = max(1, min(_PART_BYTES, context.sort_memory_bytes // 2))
         parts = min(_MOST_PARTS, size // each + 2)
@@ -238,16 +266,15 @@ class Partitions:
 
     def _look(self, keys: Sequence[str], parts: int) -> None:
         for side in self._sides:
-            samples: dict[Any, Block] = {}
             found = []
             for ref in self._some_at_a_time(_looks(side, keys, _SAMPLED_KEYS * parts, self._name)):
                 firsts, some = skate.get(ref)
-                samples |= {each.schema: each for each in firsts if each.schema not in samples}
+                side.samples = _of_each_schema([*side.samples, *firsts])
                 found += [some] if some is not None else []
-            side.samples = list(samples.values())
             side.keys = concat(found) if found else None
-            if samples:
+            if side.samples:
                 side.columns = concat(side.samples).schema.empty_table()
+            check_keys(keys, side.columns)
 
     def parts(self, stats: StageStats) -> Iterator[Part]:
         """Divide all rows, then return the parts; what has become of the rows is let go."""
@@ -257,8 +284,8 @@ class Partitions:
         for side, parts, refs in self._some_at_a_time(self._divided()):
             if departure.declared:
                 return
-            rows, seconds = skate.get(refs[0])
-            stats.add(sum(rows), 0, seconds)
+            rows, size, seconds = skate.get(refs[0])
+            stats.add(sum(rows), size, seconds)
             for part, number, ref in zip(parts, rows, refs[1:], strict=True):
                 if number:
                     pieces[part][side].append(ref)
@@ -290,9 +317,9 @@ def _looks(side: Side, keys: Sequence[str], wanted: int, name: str) -> Iterator[
     look = skate.remote(_look).options(num_cpus=0, name=f"{name}[look]")
     rows = side.rows
     total = sum(rows)
-    for count, group in zip(rows, side.groups, strict=True):
+    for count, start, group in zip(rows, side.starts, side.groups, strict=True):
         blocks = [bundle.payload() for bundle in group]
-        yield look.remote(keys, ceil(wanted * count / total), *blocks)
+        yield look.remote(keys, ceil(wanted * count / total), start, *blocks)
 
 
 def _side(hoard: Hoard, group_bytes: int) -> Side:

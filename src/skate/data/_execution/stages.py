@@ -25,12 +25,12 @@ from skate.data._arrow.blocks import Block, concat
 from skate.data._execution.allocation import keep_memory
 from skate.data._execution.bundles import Bundle, bundle_of
 from skate.data._execution.compute import ActorPoolStrategy, TaskPoolStrategy
-from skate.data._execution.partitions import Part, PartShape, has_nodes
+from skate.data._execution.partitions import Part, PartShape, has_nodes, tasks_at_a_time
 from skate.data._execution.stats import StageStats
 from skate.data._execution.transforms import Meta, SourceTask, TransformChain
 from skate.data._execution.udf import UserFunction
 from skate.data._io.retries import called_off
-from skate.data._settings.context import DataContext, driver_threads
+from skate.data._settings.context import driver_threads
 
 # A job waits while its consumer is two blocks (of two items each) behind.
 _STREAMING = {"num_returns": "streaming", "_generator_backpressure_num_objects": 4}
@@ -148,7 +148,7 @@ class TaskPool:
         options = {"num_cpus": 0, **_STREAMING, **options, "name": chain.name}
         self._stream = skate.remote(stream).options(**options)
         self._is_placed = "scheduling_strategy" in options
-        self.window = strategy.size or _tasks_at_a_time()
+        self.window = strategy.size or tasks_at_a_time()
         # One or two wait in workers for their turn, unless the user has said how many may run;
         # not before a first one has ended, whose rows somebody waits for.
         self._most = self.window + (1 if self.window < 4 else 2)
@@ -176,12 +176,6 @@ class TaskPool:
 
     def close(self) -> None:
         pass
-
-
-def _tasks_at_a_time() -> int:
-    limit = DataContext.get_current().execution_options.resource_limits.cpu
-    cpus = skate.cluster_resources().get("CPU", 1)
-    return max(1, int(min(cpus, limit)))
 
 
 class _Mapper:

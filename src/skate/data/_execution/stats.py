@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TypeVar
 
+from skate._core.errors import as_of_a_task
 from skate.data._execution.bottleneck import bottleneck
+from skate.data._execution.bundles import Bundle
 
 Handed = TypeVar("Handed")
 
@@ -113,6 +115,37 @@ class ExecutionStats:
                 f"{rate:,.0f} rows/s, {time_text(work)} of work"
             )
         return "\n".join(lines)
+
+
+class Meter:
+    """Measures an exchange: its time is what is left of that between outputs after waiting for
+    its inputs."""
+
+    def __init__(self, stats: StageStats) -> None:
+        self._stats = stats
+        self._waited = 0.0
+
+    def input(self, bundles: Iterator[Bundle]) -> Iterator[Bundle]:
+        while True:
+            start = time.perf_counter()
+            bundle = next(bundles, None)
+            self._waited += time.perf_counter() - start
+            if bundle is None:
+                return
+            yield bundle
+
+    def output(self, bundles: Iterator[Bundle]) -> Iterator[Bundle]:
+        while True:
+            start, waited = time.perf_counter(), self._waited
+            try:
+                bundle = next(bundles, None)
+            except Exception as error:
+                raise as_of_a_task(error, self._stats.name) from None
+            if bundle is None:
+                return
+            spent = time.perf_counter() - start - (self._waited - waited)
+            self._stats.add(bundle.rows, bundle.size, spent)
+            yield bundle
 
 
 def live_rows_of(stats: ExecutionStats) -> list[dict[str, object]]:
