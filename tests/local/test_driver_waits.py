@@ -100,7 +100,8 @@ def by_gather(flag: Flag) -> None:
     ("wait", "verb"),
     [
         (by_get, r"get\(\)"), (by_wait, r"wait\(\)"), (by_short_turns, r"wait\(\)"),
-        (by_a_generator, r"__next__\(\)"), (by_as_completed, r"wait\(\)"), (by_await, "await"), (by_gather, "await"),
+        (by_a_generator, r"__next__\(\)"), (by_as_completed, r"wait\(\)"),
+        (by_await, "await"), (by_gather, "await"),
     ],
 )  # fmt: skip
 def test_one_line(

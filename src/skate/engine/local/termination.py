@@ -1,9 +1,9 @@
 """SIGTERM to a worker: it ends, but not in the middle of what it can still finish or undo.
 
-What runs on the main thread, a task or a method of an ordinary actor, is left by a `SystemExit`, so
-that its `finally` blocks run. Calls of actors that run several at a time go on to their end, and no
-other begins. Then the actor cleans up, and the process ends by the signal after all: the hub tells
-of it as of any other death. A second SIGTERM ends the process at once.
+What runs on the main thread, a task or a method of an ordinary actor, is left by a `SystemExit`,
+so that its `finally` blocks run. Calls of actors that run several at a time go on to their end,
+and no other begins. Then the actor cleans up, and the process ends by the signal after all: the
+hub tells of it as of any other death. A second SIGTERM ends the process at once.
 """
 
 from __future__ import annotations
