@@ -23,6 +23,7 @@ pytestmark = [pytest.mark.engines("inline"), pytest.mark.usefixtures("engine")]
 def tiny_pieces(monkeypatch):
     """Files are large from the first byte on."""
     monkeypatch.setattr(tables, "STREAM_FROM", 1)
+    monkeypatch.setattr(tables, "LEAST_BYTES", 1)
     monkeypatch.setattr(tables, "PIECE_BYTES", 40)
     monkeypatch.setattr(tables, "MORE_BYTES", 7)
     monkeypatch.setattr(tables, "SAMPLE_BYTES", 200)
@@ -43,6 +44,17 @@ def test_each_line_is_in_one_piece(tiny_pieces, tmp_path, end, last):
     dataset = skate.data.read_json(place, override_num_blocks=50)
     assert len(dataset._plan.source.read_tasks(None)) > 5
     assert dataset.take_all() == rows
+
+
+def test_a_file_of_lines_has_pieces_for_all_processors(tmp_path):
+    line = json.dumps({"text": "x" * 1000})
+    place = written(tmp_path / "rows.jsonl", [line] * 12_000)
+    dataset = skate.data.read_json(place)
+    tasks = dataset._plan.source.read_tasks(None)
+    sizes = [task.size_bytes for task in tasks]
+    assert len(tasks) == 2
+    assert max(sizes) - min(sizes) <= 2
+    assert dataset.count() == 12_000
 
 
 def test_a_line_of_many_pieces(tiny_pieces, tmp_path):

@@ -1,6 +1,7 @@
 """Functions of users on rows and batches, and operations on columns."""
 
 import asyncio
+import weakref
 
 import numpy as np
 import pyarrow.compute as pc
@@ -216,3 +217,22 @@ class TestColumns:
 
     def test_constant_column(self):
         assert skate.data.range(2).with_column("k", lit("x")).take_all()[1]["k"] == "x"
+
+
+@pytest.mark.engines("inline")
+def test_lists_of_a_batch_are_gone_before_those_of_the_next_but_one():
+    """As Python's numbers they take five times the memory that they take in a block."""
+
+    class Tokens(list):
+        """A list that can be watched."""
+
+    made = []
+
+    def tokens(batch):
+        assert sum(ref() is not None for ref in made) <= 1
+        found = Tokens([[int(number)] * 3 for number in batch["id"]])
+        made.append(weakref.ref(found))
+        return {"tokens": found, "batch": np.full(len(found), len(made))}
+
+    rows = skate.data.range(100, override_num_blocks=1).map_batches(tokens, batch_size=10)
+    assert rows.take_all()[99] == {"tokens": [99, 99, 99], "batch": 10}

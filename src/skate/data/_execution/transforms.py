@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -276,12 +277,25 @@ class MapBatches:
 
     def _of_piece(self, block: Block) -> Iterator[Block]:
         """The outputs for one block, whose rows are several whole batches."""
-        for outputs in portions(self._results(block), block_limit(), every=1):
-            try:
+        for outputs in portions(map(self._compact, self._results(block)), block_limit(), every=1):
+            with self._noting_returned():
                 yield joined(outputs)
-            except (TypeError, ValueError) as error:
-                add_note(error, f"in what {self.name} returned")
-                raise
+
+    def _compact(self, output: Batch) -> Batch:
+        """What a batch has become: arrays, which are joined later, or else a block, since lists
+        of Python's numbers are five times as large, and new memory for each."""
+        if _has_arrays(output):
+            return output
+        with self._noting_returned():
+            return block_of_batch(output)
+
+    @contextmanager
+    def _noting_returned(self) -> Iterator[None]:
+        try:
+            yield
+        except (TypeError, ValueError) as error:
+            add_note(error, f"in what {self.name} returned")
+            raise
 
     def _results(self, block: Block) -> Iterator[Batch]:
         batches = slices(block, self.batch_size, self.batch_format)
@@ -349,23 +363,31 @@ def joined(outputs: Sequence[Batch]) -> Block:
     return concat([block_of_batch(output) for output in outputs])
 
 
+def _has_arrays(output: Batch) -> bool:
+    """Whether it is a dictionary of arrays of numbers and the like, and of nothing else."""
+    return (
+        type(output) is dict
+        and bool(output)
+        and all(
+            type(value) is np.ndarray and value.ndim and value.dtype.kind != "O"
+            for value in output.values()
+        )
+    )
+
+
 def _same_arrays(outputs: Sequence[Batch]) -> dict[str, list[Any]] | None:
     """The columns, if all outputs are dictionaries of arrays of the same types and shapes."""
     first = outputs[0]
-    if type(first) is not dict or not first:
+    if not all(map(_has_arrays, outputs)):
         return None
     columns: dict[str, list[Any]] = {name: [] for name in first}
     for output in outputs:
-        if type(output) is not dict or output.keys() != first.keys():
+        if output.keys() != first.keys():
             return None
         sizes = set()
         for name, value in output.items():
             like = first[name]
-            if type(value) is not np.ndarray or type(like) is not np.ndarray or not value.ndim:
-                return None
-            if value.dtype != like.dtype or value.dtype.kind == "O":
-                return None
-            if value.shape[1:] != like.shape[1:]:
+            if value.dtype != like.dtype or value.shape[1:] != like.shape[1:]:
                 return None
             sizes.add(len(value))
             columns[name].append(value)

@@ -21,8 +21,11 @@ from skate.data._arrow.blocks import Block, block_of_rows, unique_columns
 from skate.data._io.paths import File
 from skate.data.sources.files import FileSource
 
-STREAM_FROM = 64 << 20  # bytes; larger files are read piece by piece
-PIECE_BYTES = 16 << 20  # of a large file of lines, for each of its pieces
+STREAM_FROM = 64 << 20  # bytes; larger files of CSV are read piece by piece
+# A file of lines is cut so that all CPUs have something to do, and at the end none has much more
+# to do than another; not by their number: every run of a write that goes on has the same pieces.
+LEAST_BYTES, PIECE_BYTES = 4 << 20, 16 << 20  # of a piece, and of one of a file that is large
+MOST_SMALL_PIECES = 32
 LONGEST_LINE = 16 << 20  # bytes; of a file with longer ones no pieces are made
 SAMPLE_BYTES = 1 << 20  # of a file of lines, for its types
 MORE_BYTES = 1 << 16  # read at a time until a line ends
@@ -129,9 +132,14 @@ class JSONSource(FileSource):
         """The files; large ones of an object per line cut at ends of lines."""
         found: list[File] = []
         for file in files:
-            whole = file.size < STREAM_FROM or not self._has_lines(file.path)
+            whole = file.size < 2 * LEAST_BYTES or not self._has_lines(file.path)
             found += [file] if whole else spans_of(file)
         return found
+
+    def _wanted(self, pieces: int) -> int:
+        size = sum(file.size for file in self.place.files)
+        small = min(size // LEAST_BYTES, MOST_SMALL_PIECES, pieces)
+        return max(super()._wanted(pieces), small)
 
     def _has_lines(self, path: str) -> bool:
         """Whether lines of the file are objects, which no parser has to see together."""
@@ -140,7 +148,12 @@ class JSONSource(FileSource):
         if detected_compression(path) or self.options.arrow_open_stream_args or self.arguments:
             return False
         with suppress(ValueError, OSError), self.place.filesystem.open_input_file(path) as file:
-            line, _, rest = file.read(LONGEST_LINE).partition(b"\n")
+            data = b""
+            while b"\n" not in data[:-1] and (more := file.read(len(data) or MORE_BYTES)):
+                data += more
+                if len(data) > LONGEST_LINE:
+                    return False
+            line, _, rest = data.partition(b"\n")
             check_depth(line)
             return bool(rest) and isinstance(json.loads(line), dict)
         return False
@@ -212,8 +225,9 @@ class JSONSource(FileSource):
 
 
 def spans_of(file: File) -> list[File]:
-    """A file in parts of about `PIECE_BYTES`, which begin and end at any byte."""
-    count = max(1, file.size // PIECE_BYTES)
+    """A file in parts, which begin and end at any byte."""
+    small = min(file.size // LEAST_BYTES, MOST_SMALL_PIECES)
+    count = max(1, small, file.size // PIECE_BYTES)
     ends = [file.size * number // count for number in range(count + 1)]
     return [file._replace(size=b - a, parts=(a, b)) for a, b in pairwise(ends)]
 
