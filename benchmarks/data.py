@@ -277,8 +277,12 @@ def report(row: Row, folder: str, no_ray: bool) -> None:
     systems = [s for s in ("skate", *row.peers) if not (no_ray and s == "ray")]
     values = {system: alone(system, row.name, folder) for system in systems}
     known = {system: value for system, value in values.items() if value is not None}
-    numbers = "  ".join(f"{system} {value:,.0f}" for system, value in known.items())
+    numbers = "  ".join(f"{system} {rounded(value)}" for system, value in known.items())
     print(f"{row.title} ({row.unit}): {numbers}  {'; '.join(map(verdict(known), row.goals))}")
+
+
+def rounded(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
 
 
 def verdict(values: dict[str, float]) -> Callable[[Goal], str]:

@@ -188,10 +188,19 @@ def of_loader(folder: Path, row: str) -> Batches:
                 from PIL import Image
 
                 with Image.open(self.files[number]) as image:
-                    return transformed(image.convert("RGB"))
+                    pixels = np.asarray(image.convert("RGB"))
+                return pixels if row == "transforms_batch" else transformed(pixels)
             return torch.from_numpy(normalised(decoded(self.files[number])))
 
-    return iter(torch.utils.data.DataLoader(Images(), batch_size=BATCH, num_workers=WORKERS))
+    def transform_together(images: list[Any]) -> Any:
+        return transformed(np.stack(images))
+
+    collate = transform_together if row == "transforms_batch" else None
+    return iter(
+        torch.utils.data.DataLoader(
+            Images(), batch_size=BATCH, num_workers=WORKERS, collate_fn=collate
+        )
+    )
 
 
 def of_webdataset(folder: Path, row: str) -> Batches:

@@ -29,7 +29,7 @@ def test_libraries_use_as_many_threads_as_the_work_has_cpus(
     environ: dict[str, str], cpus: int
 ) -> None:
     settle(**({"threads": cpus} if cpus > 1 else {}))
-    for library in ("OMP", "MKL", "OPENBLAS"):
+    for library in ("OMP", "MKL", "OPENBLAS", "RAYON"):
         assert environ[f"{library}_NUM_THREADS"] == str(cpus)
     assert environ["TF_NUM_INTRAOP_THREADS"] == str(cpus)
     assert environ["TF_NUM_INTEROP_THREADS"] == str(cpus + 1)

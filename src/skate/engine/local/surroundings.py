@@ -15,6 +15,7 @@ from skate.engine.local import open_files
 # workers that each use all cores are slower than one.
 _THREAD_VARIABLES = (
     "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TF_NUM_INTRAOP_THREADS",
+    "RAYON_NUM_THREADS",  # of what is written in Rust: tokenizers
 )  # fmt: skip
 # Here TensorFlow's operations wait for each other: a cluster of its workers hangs with one thread.
 _WAITING_THREAD_VARIABLE = "TF_NUM_INTEROP_THREADS"
