@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from skate.data._execution.positions import BlockCursor, LocalShuffle
 
 if TYPE_CHECKING:
-    from skate.data._api.iterating import Iterating
+    from skate.data._api.rows_and_batches import RowsAndBatches
 
 T_co = TypeVar("T_co", covariant=True)
 VERSION = 1
@@ -84,7 +84,7 @@ class Batches(StatefulEpochs[T_co]):
 
     def __init__(
         self,
-        source: Iterating,
+        source: RowsAndBatches,
         make: Callable[[Iterator[object], LocalShuffle | None], Iterator[T_co]],
         batch_size: int | None,
         shuffle_size: int | None,

@@ -1,52 +1,31 @@
-"""Iteration: shared by Dataset and DataIterator."""
+"""Batches as tensors of torch, JAX and TensorFlow: shared by Dataset and DataIterator."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, overload
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from skate._core.optional_imports import try_import
-from skate.data._api.epochs import Batches, DerivedEpochs, Epochs, StatefulEpochs
-from skate.data._arrow.blocks import (
-    Batch,
-    Block,
-    Row,
-    check_columns,
-    check_format,
-    detached,
-    rows_of,
-)
-from skate.data._arrow.schema import Schema
+from skate.data._api.epochs import Batches, DerivedEpochs, StatefulEpochs
+from skate.data._api.rows_and_batches import RowsAndBatches, ahead
+from skate.data._arrow.blocks import Block
 from skate.data._execution.batching import (
     batches,
     check_given,
     collated,
     of_column,
-    prefetched,
     torch_batches,
     torch_device,
 )
-from skate.data._execution.bundles import bundle_of
-from skate.data._execution.positions import BlockCursor, LocalShuffle
+from skate.data._execution.positions import LocalShuffle
 from skate.data._settings.context import DataContext
 from skate.data.collate_fn import format_for
 
 if TYPE_CHECKING:
-    import numpy as np
-    import pandas
     import torch
     from typing_extensions import Unpack
 
-    class BatchKeywords(TypedDict, total=False):
-        """What all batches have; see `iter_batches`."""
-
-        prefetch_batches: int
-        prefetch_blocks: int
-        batch_size: int | None
-        drop_last: bool
-        local_shuffle_buffer_size: int | None
-        local_shuffle_seed: int | None
+    from skate.data._api.rows_and_batches import BatchKeywords
 
     class TorchKeywords(BatchKeywords, total=False):
         """What batches of tensors have as well; see `iter_torch_batches`."""
@@ -58,152 +37,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Iterating(ABC):
-    """What can be read as a stream of blocks can be read as rows and batches."""
-
-    @abstractmethod
-    def _blocks(self) -> Iterator[Block]:
-        """All blocks, once, from the beginning."""
-
-    @abstractmethod
-    def schema(self) -> Schema | None:
-        """Return the names and types of the columns; None if there is no row to see them from."""
-
-    def _settings(self) -> DataContext:
-        """What its executions obey."""
-        return DataContext.get_current()
+class Iterating(RowsAndBatches):
+    """Rows and batches, and batches in the forms that frameworks take."""
 
     def _obeying(self, context: DataContext) -> Iterating:
         """The same rows, by other settings where it is here that they are computed."""
         return self
-
-    def _shows_kept_blocks(self) -> bool:
-        """Whether somebody may look at the same blocks again."""
-        return False
-
-    def _repeatable(self) -> bool:
-        """Whether all iterations, in whatever process, give the same rows in the same order."""
-        return False
-
-    def _keeps_order(self) -> bool:
-        """Whether all iterations of this process do."""
-        return False
-
-    # -- going on where an iteration was --------------------------------------------------------
-
-    def _resumable(self) -> bool:
-        """Whether another run can go on where an iteration was."""
-        return False
-
-    def _cursor(self, start: Mapping[str, object] | None = None) -> BlockCursor:
-        """The blocks from a position on."""
-        return BlockCursor(map(bundle_of, self._blocks()), start)
-
-    def _about_state(self) -> dict[str, object]:
-        """What states say besides the position."""
-        return {}
-
-    def _next_epoch(self) -> dict[str, object]:
-        """What a state between two epochs says."""
-        return {}
-
-    def _set_epoch(self, state: Mapping[str, object]) -> None:  # noqa: B027
-        """Let the next iteration be the epoch that the state is of, where epochs differ."""
-
-    def _start_of(self, states: Any) -> dict[str, Any]:
-        """The position that a state, or those of all parts, is of."""
-        return dict(states if isinstance(states, Mapping) else states[0])
-
-    def iter_rows(self, *, prefetch_blocks: int = 0) -> Iterable[Row]:
-        """Iterate over the rows, one by one.
-
-        Args:
-            prefetch_blocks: As in `iter_batches`.
-
-        Returns:
-            The rows; each iteration over them runs the plan again.
-
-        Example:
-            >>> [row["id"] for row in skate.data.range(3).iter_rows()]
-            [0, 1, 2]
-        """
-        return Epochs(self._rows)
-
-    def _rows(self) -> Iterator[Row]:
-        plain = self._settings().has_plain_rows()
-        blocks = map(detached, self._blocks()) if self._shows_kept_blocks() else self._blocks()
-        return (row for block in blocks for row in rows_of(block, plain))
-
-    @overload
-    def iter_batches(
-        self,
-        *,
-        batch_format: Literal["default", "numpy"] = ...,
-        **options: Unpack[BatchKeywords],
-    ) -> StatefulEpochs[dict[str, np.ndarray[Any, Any]]]: ...
-    @overload
-    def iter_batches(
-        self, *, batch_format: Literal["pandas"], **options: Unpack[BatchKeywords]
-    ) -> StatefulEpochs[pandas.DataFrame]: ...
-    @overload
-    def iter_batches(
-        self,
-        *,
-        batch_format: str | None = ...,
-        _collate_fn: Callable[[Batch], Any] | None = ...,
-        _columns: Sequence[str] | None = ...,
-        **options: Unpack[BatchKeywords],
-    ) -> StatefulEpochs[Any]: ...
-    def iter_batches(
-        self,
-        *,
-        prefetch_batches: int = 1,
-        prefetch_blocks: int = 0,
-        batch_size: int | None = 256,
-        batch_format: str | None = "default",
-        drop_last: bool = False,
-        local_shuffle_buffer_size: int | None = None,
-        local_shuffle_seed: int | None = None,
-        _collate_fn: Callable[[Batch], Any] | None = None,
-        _columns: Sequence[str] | None = None,
-    ) -> StatefulEpochs[Any]:
-        """Iterate over the rows in batches.
-
-        Args:
-            prefetch_batches: How many batches are converted ahead, in a thread if above 1.
-            prefetch_blocks: Without effect, as in Ray since 2.5: blocks are computed ahead in any
-                case.
-            batch_size: Rows of a batch; None gives blocks as they come.
-            batch_format: "numpy" (the default: a dictionary of arrays), "pandas" or "pyarrow".
-            drop_last: Whether a last batch with fewer rows is left out.
-            local_shuffle_buffer_size: Rows among which the next are chosen at random; None keeps
-                the order.
-            local_shuffle_seed: Makes that choice the same every time.
-            _collate_fn: What is done to each batch.
-            _columns: Those that are wanted; None is all.
-
-        Returns:
-            The batches; each iteration over them runs the plan again. Their `state_dict()` says
-            where the last one is, and `load_state_dict()` goes on there.
-
-        Example:
-            >>> for batch in skate.data.range(3).iter_batches(batch_size=2):
-            ...     print(batch["id"])
-            [0 1]
-            [2]
-        """
-        format_ = check_format(batch_format)
-
-        def make(blocks: Iterator[Block], shuffle: LocalShuffle | None) -> Iterator[Any]:
-            found = batches(
-                _selected(blocks, _columns), batch_size, format_, drop_last, shuffle,
-                self._shows_kept_blocks(),
-            )  # fmt: skip
-            if _collate_fn is not None:
-                found = map(_collate_fn, found)
-            return _ahead(found, prefetch_batches, _collate_fn is not None)
-
-        return Batches(self, make, batch_size, local_shuffle_buffer_size, local_shuffle_seed)
 
     @overload
     def iter_torch_batches(
@@ -272,7 +111,7 @@ class Iterating(ABC):
                 format_ = format_for(collate_fn)
                 arrays = batches(blocks, batch_size, format_, drop_last, shuffle)
                 found = collated(map(owned, arrays), collate_fn, target, pin_memory)
-            return _ahead(found, prefetch_batches, collate_fn is not None or target is not None)
+            return ahead(found, prefetch_batches, collate_fn is not None or target is not None)
 
         return Batches(self, make, batch_size, local_shuffle_buffer_size, local_shuffle_seed)
 
@@ -513,23 +352,6 @@ def _check_forms(features: Any, modern: dict[str, Any], signature: Any, label: A
         )
     elif modern["additional_type_spec"] is not None and modern["additional_columns"] is None:
         raise TypeError("additional_type_spec describes additional_columns, which are missing")
-
-
-def _selected(blocks: Iterator[Block], columns: Sequence[str] | None) -> Iterator[Block]:
-    """The blocks with these columns only; None: with all."""
-
-    def select(block: Block) -> Block:
-        check_columns(wanted, block.column_names)
-        return block.select(wanted)
-
-    wanted = columns or ()
-    return blocks if columns is None else map(select, blocks)
-
-
-def _ahead(items: Iterator[Any], prefetch: int, costly: bool) -> Iterator[Any]:
-    if prefetch < 0:
-        raise ValueError(f"prefetch_batches takes a number of at least 0; got {prefetch}")
-    return prefetched(items, prefetch) if prefetch > 1 or (prefetch and costly) else items
 
 
 def owned(batch: Any) -> Any:
