@@ -125,22 +125,9 @@ class AskTellSearcher(SpaceSearcher):
         else:
             self._observe(known, negated_if_max(value, str(self._mode)))
 
-    def add_evaluated_point(
-        self,
-        parameters: Config,
-        value: float,
-        error: bool = False,
-        pruned: bool = False,
-        intermediate_values: list[float] | None = None,
-    ) -> None:
-        """Learn that `parameters` gave `value`; nothing, if they gave an `error` or were `pruned`.
-
-        The search looks at the last value only, so that `intermediate_values` changes nothing.
-        """
-        self._check_ready()
-        if not error and not pruned and math.isfinite(value):
-            known = self._given(self._flat(parameters))
-            self._observe(known, negated_if_max(float(value), str(self._mode)))
+    def _learn_point(self, parameters: Config, value: float) -> None:
+        known = self._given(self._flat(parameters))
+        self._observe(known, negated_if_max(value, str(self._mode)))
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
@@ -52,6 +53,36 @@ class SpaceSearcher(Searcher):
                 self._metric = DEFAULT_METRIC
             self._setup(self._space)
             self._is_set_up = True
+
+    def add_evaluated_point(
+        self,
+        parameters: Config,
+        value: float,
+        error: bool = False,
+        pruned: bool = False,
+        intermediate_values: list[float] | None = None,
+    ) -> None:
+        """Learn that `parameters` gave `value`; nothing, if they gave an `error` or were `pruned`.
+
+        The search looks at the last value only, so that `intermediate_values` changes nothing.
+
+        Args:
+            parameters: The configuration.
+            value: What came of it.
+            error: Whether it failed.
+            pruned: Whether it was stopped early.
+            intermediate_values: What was reported on the way.
+
+        Raises:
+            NotImplementedError: If the searcher cannot.
+        """
+        self._check_ready()
+        if not error and not pruned and math.isfinite(value):
+            self._learn_point(parameters, float(value))
+
+    def _learn_point(self, parameters: Config, value: float) -> None:
+        """Learn that a whole trial of these parameters gave this value."""
+        raise NotImplementedError(f"{type(self).__name__} cannot take evaluated points")
 
     def _check_ready(self) -> None:
         name = type(self).__name__

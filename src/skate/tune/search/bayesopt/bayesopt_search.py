@@ -147,22 +147,9 @@ class BayesOptSearch(SpaceSearcher):
                 found = {n: unflattened_lookup(n, trial.config) for n in names}
                 self._register(found, trial.last_result)
 
-    def add_evaluated_point(
-        self,
-        parameters: Config,
-        value: float,
-        error: bool = False,
-        pruned: bool = False,
-        intermediate_values: list[float] | None = None,
-    ) -> None:
-        """Learn that `parameters` gave `value`; nothing, if they gave an `error` or were `pruned`.
-
-        The search looks at the last value only, so that `intermediate_values` changes nothing.
-        """
-        self._check_ready()
-        if not error and not pruned:
-            found = {n: unflattened_lookup(n, parameters) for n in self.optimizer.space.keys}
-            self._register(found, {self._metric: value})
+    def _learn_point(self, parameters: Config, value: float) -> None:
+        found = {n: unflattened_lookup(n, parameters) for n in self.optimizer.space.keys}
+        self._register(found, {self._metric: value})
 
     @staticmethod
     def convert_search_space(spec: Mapping[str, Any], join: bool = False) -> dict[str, Any]:

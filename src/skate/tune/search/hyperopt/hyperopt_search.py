@@ -118,21 +118,7 @@ class HyperOptSearch(SpaceSearcher):
         result: ResultRow = copy.deepcopy(_plain(config))
         return result
 
-    def add_evaluated_point(
-        self,
-        parameters: Config,
-        value: float,
-        error: bool = False,
-        pruned: bool = False,
-        intermediate_values: list[float] | None = None,
-    ) -> None:
-        """Learn that `parameters` gave `value`; nothing, if they gave an `error` or were `pruned`.
-
-        The search looks at the last value only, so that `intermediate_values` changes nothing.
-        """
-        self._check_ready()
-        if error or pruned:
-            return
+    def _learn_point(self, parameters: Config, value: float) -> None:
         found = _indexed(dict(parameters), self._space)
         missing = [name for name in self.domain.params if name not in found]
         if missing:
@@ -144,7 +130,7 @@ class HyperOptSearch(SpaceSearcher):
         trial["tid"] = trial["misc"]["tid"] = number
         trial["misc"]["idxs"] = {name: [number] for name in point}
         trial["state"] = _hyperopt("base").JOB_STATE_DONE
-        loss = negated_if_max(float(value), str(self._mode))
+        loss = negated_if_max(value, str(self._mode))
         trial["result"] = {"loss": loss, "status": "ok"}
         self._hpopt_trials.insert_trial_docs([trial])
         self._hpopt_trials.refresh()

@@ -95,21 +95,7 @@ class NevergradSearch(SpaceSearcher):
         if math.isfinite(value):
             self._nevergrad_opt.tell(candidate, negated_if_max(value, str(self._mode)))
 
-    def add_evaluated_point(
-        self,
-        parameters: Config,
-        value: float,
-        error: bool = False,
-        pruned: bool = False,
-        intermediate_values: list[float] | None = None,
-    ) -> None:
-        """Learn that `parameters` gave `value`; nothing, if they gave an `error` or were `pruned`.
-
-        The search looks at the last value only, so that `intermediate_values` changes nothing.
-        """
-        self._check_ready()
-        if error or pruned:
-            return
+    def _learn_point(self, parameters: Config, value: float) -> None:
         space = self._nevergrad_opt.parametrization
         found = {name: unflattened_lookup(name, parameters) for name in space.value}
         self._note(space.spawn_child(new_value=found), value)
