@@ -7,159 +7,28 @@ A domain (`Float`, `Integer`, `Categorical`, `Function`) knows its values; its s
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from inspect import signature
 from typing import Any, TypeVar
 
-import numpy as np
+from skate._core.public_names import name_publicly
+from skate.tune.search._samplers import (
+    UNSET,
+    BaseSampler,
+    Grid,
+    LogUniform,
+    Normal,
+    Quantized,
+    Rng,
+    Sampler,
+    Uniform,
+    warn_of_base,
+)
 
-_UNSET: Any = object()
+name_publicly(__name__, BaseSampler, Grid, LogUniform, Normal, Quantized, Rng, Sampler, Uniform)
+
 _D = TypeVar("_D", bound="Domain")
-
-
-class Rng:
-    """NumPy's old and new generators behind one set of names; None is the global one."""
-
-    def __init__(self, source: Any = None) -> None:
-        if source is None or isinstance(source, (np.random.RandomState, np.random.Generator)):
-            self._source = source
-        else:
-            self._source = np.random.default_rng(source)
-
-    @classmethod
-    def of(cls, source: Any) -> Rng:
-        """`source` itself if it is one already."""
-        return source if isinstance(source, Rng) else cls(source)
-
-    def uniform(self, lower: float, upper: float, size: int) -> Any:
-        return (self._source or np.random).uniform(lower, upper, size=size)
-
-    def normal(self, mean: float, sd: float, size: int) -> Any:
-        return (self._source or np.random).normal(mean, sd, size=size)
-
-    def integers(self, lower: int, upper: int, size: int) -> Any:
-        if isinstance(self._source, np.random.Generator):
-            return self._source.integers(lower, upper, size=size)
-        return (self._source or np.random).randint(lower, upper, size=size)
-
-    def choice(self, count: int, size: int) -> Any:
-        return (self._source or np.random).choice(np.arange(count), size=size)
-
-
-class Sampler:
-    """How the values of a domain are distributed."""
-
-    def sample(
-        self, domain: Any, config: Any = None, size: int = 1, random_state: Any = None
-    ) -> Any:
-        """One value of the domain, or a list of them if `size` is more than 1."""
-        values = self._draw(domain, config, size, Rng.of(random_state))
-        return values if len(values) > 1 else domain.cast(values[0])
-
-    def _draw(self, domain: Any, config: object, size: int, rng: Rng) -> Any:
-        raise TypeError(f"{type(self).__name__} cannot draw from {type(domain).__name__}")
-
-    def __str__(self) -> str:
-        return type(self).__name__.lstrip("_")
-
-
-class BaseSampler(Sampler):
-    """A sampler that is not a distribution."""
-
-
-class Uniform(Sampler):
-    """All values alike."""
-
-    def _draw(self, domain: Any, config: object, size: int, rng: Rng) -> Any:
-        if isinstance(domain, Categorical):
-            return [domain.categories[index] for index in rng.choice(len(domain), size)]
-        if isinstance(domain, Integer):
-            return rng.integers(domain.lower, domain.upper, size)
-        return rng.uniform(domain.lower, domain.upper, size)
-
-
-class LogUniform(Sampler):
-    """All orders of magnitude alike."""
-
-    def __init__(self, base: object = _UNSET) -> None:
-        _warn_of_base(base)
-
-    def _draw(self, domain: Any, config: object, size: int, rng: Rng) -> Any:
-        values = np.exp(rng.uniform(math.log(domain.lower), math.log(domain.upper), size))
-        return np.floor(values).astype(int) if isinstance(domain, Integer) else values
-
-
-class Normal(Sampler):
-    """A normal distribution; the domain has no bounds."""
-
-    def __init__(self, mean: float = 0.0, sd: float = 1.0) -> None:
-        if not sd > 0:
-            raise ValueError(f"sd takes a number above 0; got {sd}")
-        self.mean = mean
-        self.sd = sd
-
-    def _draw(self, domain: Any, config: object, size: int, rng: Rng) -> Any:
-        return rng.normal(self.mean, self.sd, size)
-
-
-class Grid(Sampler):
-    """Each value once; the variant generator walks over them."""
-
-    def sample(
-        self, domain: Any, config: Any = None, size: int = 1, random_state: Any = None
-    ) -> Any:
-        raise RuntimeError("a grid is walked over, not sampled from; use choice() to sample")
-
-
-class Quantized(Sampler):
-    """Another sampler, rounded to multiples of `q` within the bounds."""
-
-    def __init__(self, sampler: Sampler, q: float) -> None:
-        self.sampler = sampler
-        self.q = q
-
-    def get_sampler(self) -> Sampler:
-        """The sampler whose values are rounded."""
-        return self.sampler
-
-    def sample(
-        self, domain: Any, config: Any = None, size: int = 1, random_state: Any = None
-    ) -> Any:
-        rng = Rng.of(random_state)
-        if isinstance(domain, Integer):
-            values = np.multiply(self._indices(domain, config, size, rng), self.q)
-        else:
-            inner = copy(domain)
-            inner.lower = self._index(domain.lower, np.ceil) * self.q
-            inner.upper = self._index(domain.upper, np.floor) * self.q
-            drawn = self.sampler.sample(inner, config, size, random_state=rng)
-            values = np.round(np.divide(drawn, self.q)) * self.q
-        if isinstance(values, np.ndarray):
-            return [domain.cast(value) for value in values]
-        return domain.cast(values)
-
-    def _indices(self, domain: Any, config: Any, size: int, rng: Rng) -> Any:
-        """Draw positions on the grid, so that both bounds can be hit."""
-        inner = copy(domain)
-        inner.lower = int(self._index(domain.lower, np.ceil))
-        inner.upper = int(self._index(domain.upper, np.floor))
-        if inner.upper < inner.lower:
-            raise ValueError(
-                f"no multiple of q={self.q} lies between {domain.lower} and {domain.upper}"
-            )
-        if self.q != 1:
-            inner.upper += 1
-        return self.sampler.sample(inner, config, size, random_state=rng)
-
-    def _index(self, bound: float, inwards: Callable[[float], float]) -> float:
-        """The bound in multiples of q, rounded inwards; an infinite one stays."""
-        if not math.isfinite(bound):
-            return bound
-        scaled = bound / self.q
-        nearest = round(scaled)
-        return nearest if math.isclose(scaled, nearest) else inwards(scaled)
 
 
 class Domain:
@@ -167,6 +36,7 @@ class Domain:
 
     sampler: Sampler | None = None
     default_sampler_cls: type[Sampler] = Uniform
+    is_whole: bool = False  # whether its values are whole numbers
 
     def cast(self, value: Any) -> Any:
         """The value as the domain's own type."""
@@ -205,6 +75,9 @@ class Domain:
         """The values, for messages."""
         return "(unknown)"
 
+    def _drawn_evenly(self, size: int, rng: Rng) -> Any:
+        raise TypeError(f"Uniform cannot draw from {type(self).__name__}")
+
     def _with(self: _D, sampler: Sampler) -> _D:
         new = copy(self)
         new.set_sampler(sampler)
@@ -231,9 +104,9 @@ class _Range(Domain):
         new.set_sampler(Quantized(new.get_sampler(), q), allow_override=True)
         return new
 
-    def loguniform(self: Any, base: object = _UNSET) -> Any:
+    def loguniform(self: Any, base: object = UNSET) -> Any:
         """Draw orders of magnitude alike; both bounds are above 0."""
-        _warn_of_base(base)
+        warn_of_base(base)
         if not (self.lower > 0 and 0 < self.upper < float("inf")):
             raise ValueError(
                 f"loguniform takes bounds above 0 and below infinity; got {self.domain_str}; "
@@ -260,6 +133,9 @@ class Float(_Range):
     def cast(self, value: Any) -> float:
         return float(value)
 
+    def _drawn_evenly(self, size: int, rng: Rng) -> Any:
+        return rng.uniform(self.lower, self.upper, size)
+
     def uniform(self) -> Float:
         """Draw all values alike."""
         if not (math.isfinite(self.lower) and math.isfinite(self.upper)):
@@ -282,6 +158,8 @@ class Float(_Range):
 class Integer(_Range):
     """Whole numbers from `lower` up to, not including, `upper`."""
 
+    is_whole: bool = True
+
     def __init__(self, lower: int, upper: int) -> None:
         self.lower = lower
         self.upper = upper
@@ -289,6 +167,9 @@ class Integer(_Range):
 
     def cast(self, value: Any) -> int:
         return int(value)
+
+    def _drawn_evenly(self, size: int, rng: Rng) -> Any:
+        return rng.integers(self.lower, self.upper, size)
 
     def uniform(self) -> Integer:
         """Draw all values alike."""
@@ -324,6 +205,9 @@ class Categorical(Domain):
 
     def is_valid(self, value: Any) -> bool:
         return value in self.categories
+
+    def _drawn_evenly(self, size: int, rng: Rng) -> Any:
+        return [self.categories[index] for index in rng.choice(len(self), size)]
 
     @property
     def domain_str(self) -> str:
@@ -376,11 +260,6 @@ def _binds(func: Callable[..., object], *args: object) -> bool:
     return True
 
 
-def _warn_of_base(base: object) -> None:
-    if base is not _UNSET:
-        warnings.warn("`base` has no effect on a log-uniform distribution", stacklevel=3)
-
-
 def sample_from(func: Callable[..., object]) -> Function:
     """Draw by calling a function.
 
@@ -430,7 +309,7 @@ def quniform(lower: float, upper: float, q: float) -> Float:
     return Float(lower, upper).uniform().quantized(q)
 
 
-def loguniform(lower: float, upper: float, base: object = _UNSET) -> Float:
+def loguniform(lower: float, upper: float, base: object = UNSET) -> Float:
     """Draw a float between two bounds, all orders of magnitude alike.
 
     Args:
@@ -443,12 +322,12 @@ def loguniform(lower: float, upper: float, base: object = _UNSET) -> Float:
         >>> 1e-4 <= tune.loguniform(1e-4, 1e-1).sample() <= 1e-1
         True
     """
-    _warn_of_base(base)
+    warn_of_base(base)
     result: Float = Float(lower, upper).loguniform()
     return result
 
 
-def qloguniform(lower: float, upper: float, q: float, base: object = _UNSET) -> Float:
+def qloguniform(lower: float, upper: float, q: float, base: object = UNSET) -> Float:
     """Draw as `loguniform` does, rounded.
 
     Args:
@@ -462,7 +341,7 @@ def qloguniform(lower: float, upper: float, q: float, base: object = _UNSET) -> 
         >>> tune.qloguniform(1, 4, 1).sample() in (1.0, 2.0, 3.0, 4.0)
         True
     """
-    _warn_of_base(base)
+    warn_of_base(base)
     result: Float = Float(lower, upper).loguniform().quantized(q)
     return result
 
@@ -496,7 +375,7 @@ def randint(lower: int, upper: int) -> Integer:
     return Integer(lower, upper).uniform()
 
 
-def lograndint(lower: int, upper: int, base: object = _UNSET) -> Integer:
+def lograndint(lower: int, upper: int, base: object = UNSET) -> Integer:
     """Draw a whole number, all orders of magnitude alike.
 
     Args:
@@ -509,7 +388,7 @@ def lograndint(lower: int, upper: int, base: object = _UNSET) -> Integer:
         >>> 1 <= tune.lograndint(1, 1000).sample() < 1000
         True
     """
-    _warn_of_base(base)
+    warn_of_base(base)
     result: Integer = Integer(lower, upper).loguniform()
     return result
 
@@ -530,7 +409,7 @@ def qrandint(lower: int, upper: int, q: int = 1) -> Integer:
     return Integer(lower, upper).uniform().quantized(q)
 
 
-def qlograndint(lower: int, upper: int, q: int, base: object = _UNSET) -> Integer:
+def qlograndint(lower: int, upper: int, q: int, base: object = UNSET) -> Integer:
     """Draw as `lograndint` does, rounded.
 
     Args:
@@ -539,7 +418,7 @@ def qlograndint(lower: int, upper: int, q: int, base: object = _UNSET) -> Intege
         q: Its values are multiples of this.
         base: Has no effect.
     """
-    _warn_of_base(base)
+    warn_of_base(base)
     result: Integer = Integer(lower, upper).loguniform().quantized(q)
     return result
 
