@@ -39,14 +39,14 @@ def made(name, seed=3, **options):
     return searcher
 
 
-@pytest.mark.parametrize(
-    ("name", "package", "why"),
-    [
-        ("zoopt", "zoopt", "pip install zoopt"),
-        ("ax", "ax", "pip install ax-platform"),
-        ("hebo", "hebo", "HEBO asks for versions of numpy and others that are not those of today"),
-    ],
-)
+PACKAGES = [
+    ("zoopt", "zoopt", "pip install zoopt"),
+    ("ax", "ax", "pip install ax-platform"),
+    ("hebo", "hebo", "HEBO asks for versions of numpy and others that are not those of today"),
+]
+
+
+@pytest.mark.parametrize(("name", "package", "why"), PACKAGES)
 @pytest.mark.filterwarnings("ignore")  # of packages that are not ours
 def test_a_search(name, package, why, tmp_path):
     pytest.importorskip(package, reason=why, exc_type=ImportError)
@@ -67,6 +67,33 @@ def test_a_search(name, package, why, tmp_path):
     again.on_trial_complete("restored", {"loss": loss(config)})
     with pytest.raises(ValueError, match="grid"):
         create_searcher(name).set_search_properties("a", "min", {"x": tune.grid_search([1])})
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "why"), [*PACKAGES, ("bohb", "hpbandster", "pip install hpbandster")]
+)
+@pytest.mark.filterwarnings("ignore")
+def test_suggestions_come_again_under_their_seed(name, package, why):
+    pytest.importorskip(package, reason=why, exc_type=ImportError)
+    space = {key: domain for key, domain in SPACE.items() if key != "q"}  # BOHB cannot round
+
+    def suggestions(seed):
+        with SeededDraws(seed):
+            searcher = create_searcher(name)
+            searcher.set_seed(seed)
+            searcher.set_search_properties("loss", "min", space, num_samples=20)
+            return list(course(searcher))
+
+    def course(searcher):
+        for number in range(14):  # until the models of all of them have begun to choose
+            config = searcher.suggest(str(number))
+            yield config
+            result = {"loss": loss(config), "hyperband_info": {"budget": 1}}
+            searcher.on_trial_complete(str(number), result)
+
+    first = suggestions(7)
+    assert suggestions(7) == first
+    assert suggestions(8) != first
 
 
 @pytest.mark.filterwarnings("ignore")
