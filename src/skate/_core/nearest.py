@@ -26,6 +26,12 @@ class SpelledOut:
     if not TYPE_CHECKING:  # checkers look at the parameters themselves
 
         def __new__(cls, *args, **given):
+            if given:  # also what is unpickled comes by here, and there is a lot of it
+                cls._check_names(given)
+            return super().__new__(cls)
+
+        @classmethod
+        def _check_names(cls, given):
             import inspect
 
             known = inspect.signature(cls.__init__).parameters
@@ -33,4 +39,3 @@ class SpelledOut:
             for name in () if takes_any else given:
                 if name not in known:
                     raise unknown_parameter(cls.__name__, name, known)
-            return super().__new__(cls)

@@ -16,7 +16,7 @@ import uuid
 import weakref
 from abc import ABC, abstractmethod
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO
+from typing import Any
 
 import skate
 from skate._run.syncing import make_synced_folders, sync_folder
@@ -116,11 +116,13 @@ class LocalFolder(StorageFolder):
         place = self._at(name)
         draft = f"{place}.{os.urandom(4).hex()}.draft"
         try:
-            with self._opened(draft) as file:
-                file.write(data)
+            file = self._opened(draft)
+            try:
+                _write_all(file, data)
                 if self.synced:
-                    file.flush()
-                    os.fsync(file.fileno())
+                    os.fsync(file)
+            finally:
+                os.close(file)
             os.replace(draft, place)
             if self.synced:
                 sync_folder(os.path.dirname(place))
@@ -128,13 +130,14 @@ class LocalFolder(StorageFolder):
             self.delete(os.path.relpath(draft, self.path))
             raise
 
-    def _opened(self, place: str) -> BinaryIO:
+    def _opened(self, place: str) -> int:
         """A new file; its folder is made if it is missing."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
-            return open(place, "wb")
+            return os.open(place, flags, 0o666)
         except FileNotFoundError:
             self.make(os.path.dirname(place))
-            return open(place, "wb")
+            return os.open(place, flags, 0o666)
 
     def delete(self, name: str = "") -> None:
         place = self._at(name)
@@ -239,21 +242,30 @@ def _delete_as(process: int, folder: str) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _write_all(file: int, data: bytes | bytearray) -> None:
+    """Write to a descriptor, which may take a part at a time. File objects would be asked what
+    they are with three calls more, and a search writes thousands of small files."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(file, rest) :]
+
+
 def append_whole(place: str, data: bytes | bytearray, synced: bool = False) -> None:
     """Add to a file, all or nothing: a full disk may take a part of what is written without an
     error, and what comes next would be glued to that. If it is to be `synced`, it has arrived on
     the disk then."""
-    with open(place, "ab", buffering=0) as file:
-        before = os.fstat(file.fileno()).st_size
-        rest = memoryview(data)
+    file = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+    try:
+        before = os.fstat(file).st_size
         try:
-            while rest:
-                rest = rest[file.write(rest) :]
+            _write_all(file, data)
             if synced:
-                os.fsync(file.fileno())
+                os.fsync(file)
         except BaseException:
-            file.truncate(before)
+            os.ftruncate(file, before)
             raise
+    finally:
+        os.close(file)
     if synced and not before:
         sync_folder(os.path.dirname(place))
 

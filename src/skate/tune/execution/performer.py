@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from skate._run.append_buffer import AppendBuffer
 from skate._run.callbacks import Callback, CallbackList
@@ -42,7 +42,8 @@ class Performer:
     ) -> None:
         self._controller = controller
         self._callbacks = CallbackList(callbacks)
-        self._steppers = CallbackList(c for c in callbacks if _follows_steps(c))
+        self._at_begin = CallbackList(c for c in callbacks if _has_own(c, "on_step_begin"))
+        self._at_end = CallbackList(c for c in callbacks if _has_own(c, "on_step_end"))
         self._log = log
         self._results = results
         self._notes = notes
@@ -115,13 +116,11 @@ class Performer:
 
     def begin_step(self) -> None:
         """The runner begins a round."""
-        if len(self._steppers):
-            self._step("on_step_begin")
+        self._step(self._at_begin, "on_step_begin")
 
     def end_step(self) -> None:
         """The runner has done a round."""
-        if len(self._steppers):
-            self._step("on_step_end")
+        self._step(self._at_end, "on_step_end")
 
     def end_experiment(self) -> None:
         """All is over, also where it was interrupted."""
@@ -130,9 +129,10 @@ class Performer:
         self._log.flush()
         self._callbacks.call("on_experiment_end", trials=self._controller.get_trials())
 
-    def _step(self, hook: str) -> None:
+    def _step(self, callbacks: CallbackList, hook: str) -> None:
         controller = self._controller
-        self._steppers.call(hook, iteration=controller.iteration, trials=controller.trials)
+        if callbacks:
+            callbacks.call(hook, iteration=controller.iteration, trials=controller.trials)
 
     def _tell(self, hook: str, trial: Trial, **info: object) -> None:
         # the list itself, not a copy: there are many results, and there may be many trials
@@ -140,9 +140,9 @@ class Performer:
         self._callbacks.call(hook, iteration=iteration, trials=trials, trial=trial, **info)
 
 
-def _follows_steps(callback: Any) -> bool:
-    kind = type(callback)
-    return (kind.on_step_begin, kind.on_step_end) != (Callback.on_step_begin, Callback.on_step_end)
+def _has_own(callback: object, hook: str) -> bool:
+    """Whether a callback does something at a hook."""
+    return getattr(type(callback), hook) is not getattr(Callback, hook)
 
 
 def roll_back(trial: Trial) -> None:

@@ -27,6 +27,7 @@ from skate.tune.result import TRAINING_ITERATION
 
 logger: logging.Logger = logging.getLogger(__name__)
 
+_USUAL_KEEPING = CheckpointConfig()
 _MISSED: set[tuple[str, str]] = set()  # experiments, with a criterion that was warned of
 
 
@@ -318,7 +319,7 @@ class Trial(TrialErrors):
     def _keeping(self) -> dict[str, Any]:
         """Which checkpoints are kept, and when they are made, unless that is as always."""
         config = self.checkpoint_config
-        if config == CheckpointConfig():
+        if config == _USUAL_KEEPING:
             return {}
         names = [field.name for field in fields(config) if not field.name.startswith("_")]
         return {"checkpoint_config": {name: getattr(config, name) for name in names}}

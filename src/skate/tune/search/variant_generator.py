@@ -198,13 +198,11 @@ def generate_variants(
     with the same ones if `constant_grid_search`.
     """
     rng = Rng.of(random_state)
-    spec = copy_space(unresolved_spec)
-    _, domains, grids = parse_spec_vars(spec)
-    if not domains and not grids:
-        yield {}, spec
-        return
+    _, domains, grids = parse_spec_vars(unresolved_spec)
+    spec: Any = unresolved_spec
     constant: dict[Path, Any] = {}
     if constant_grid_search:
+        spec = copy_space(unresolved_spec)
         constant = _draw(spec, domains, rng, allow_fail=True)
     for combination in _combinations(grids):
         variant = copy_space(spec)
@@ -213,6 +211,9 @@ def generate_variants(
             assign_value(variant, path, value)
             chosen[path] = value
         chosen.update(_draw(variant, [d for d in domains if d[0] not in chosen], rng))
+        if not any(map(has_unresolved_values, chosen.values())):
+            yield chosen, variant
+            continue
         for more, finished in generate_variants(variant, constant_grid_search, rng):
             yield {**chosen, **more}, finished
 
