@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from skate._run.types import Config, ResultRow
-from skate.tune.search.sample import Domain, Quantized
+from skate.tune.search._samplers import Quantized
+from skate.tune.search.sample import Domain
 from skate.tune.search.searcher import negated_if_max, plain_points
 from skate.tune.search.space_searcher import SpaceSearcher
 from skate.tune.search.variant_generator import parse_spec_vars

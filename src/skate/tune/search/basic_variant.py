@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from skate._run.types import Config, ResultRow
-from skate.tune.search.sample import Rng
+from skate.tune.search._samplers import Rng
 from skate.tune.search.search_algorithm import SearchAlgorithm
 from skate.tune.search.searcher import plain_points
 from skate.tune.search.variant_generator import (

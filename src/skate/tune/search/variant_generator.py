@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from skate._run.types import Config
-from skate.tune.search.sample import Categorical, Domain, Function, Rng
+from skate.tune.search._samplers import Rng
+from skate.tune.search.sample import Categorical, Domain, Function
 
 logger: logging.Logger = logging.getLogger(__name__)
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from skate._core.optional_imports import try_import
+from skate.tune.search._samplers import LogUniform, Quantized
 from skate.tune.search.ask_tell import AskTellSearcher, seeded_torch
-from skate.tune.search.sample import Categorical, Domain, Float, Integer, LogUniform, Quantized
+from skate.tune.search.sample import Categorical, Domain, Float, Integer
 from skate.tune.search.searcher import negated_if_max
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from skate._core.optional_imports import try_import
 from skate._run.types import Config, ResultRow
-from skate.tune.search.sample import Categorical, Domain, Float, Integer, LogUniform, Quantized
+from skate.tune.search._samplers import LogUniform, Quantized
+from skate.tune.search.sample import Categorical, Domain, Float, Integer
 from skate.tune.search.searcher import negated_if_max, plain_points
 from skate.tune.search.space_searcher import SpaceSearcher
 from skate.tune.search.variant_generator import parse_spec_vars

@@ -11,16 +11,8 @@ import numpy as np
 
 from skate._core.optional_imports import try_import
 from skate._run.types import Config, ResultRow
-from skate.tune.search.sample import (
-    Categorical,
-    Domain,
-    Float,
-    Integer,
-    LogUniform,
-    Normal,
-    Quantized,
-    Uniform,
-)
+from skate.tune.search._samplers import LogUniform, Normal, Quantized, Uniform
+from skate.tune.search.sample import Categorical, Domain, Float, Integer
 from skate.tune.search.searcher import negated_if_max, plain_points
 from skate.tune.search.space_searcher import SpaceSearcher
 from skate.tune.search.variant_generator import (

@@ -11,15 +11,8 @@ from typing import Any
 from skate._core.optional_imports import try_import
 from skate._run.types import Config, ResultRow
 from skate.tune.result import TRAINING_ITERATION
-from skate.tune.search.sample import (
-    Categorical,
-    Domain,
-    Float,
-    Integer,
-    LogUniform,
-    Quantized,
-    Uniform,
-)
+from skate.tune.search._samplers import LogUniform, Quantized, Uniform
+from skate.tune.search.sample import Categorical, Domain, Float, Integer
 from skate.tune.search.searcher import check_rewards, plain_points
 from skate.tune.search.space_searcher import SpaceSearcher
 from skate.tune.search.variant_generator import has_unresolved_values, parse_spec_vars

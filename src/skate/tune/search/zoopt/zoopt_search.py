@@ -8,8 +8,9 @@ from typing import Any
 
 from skate._core.optional_imports import try_import
 from skate._run.types import Config
+from skate.tune.search._samplers import LogUniform, Quantized
 from skate.tune.search.ask_tell import AskTellSearcher
-from skate.tune.search.sample import Categorical, Domain, Float, Integer, LogUniform, Quantized
+from skate.tune.search.sample import Categorical, Domain, Float, Integer
 from skate.tune.search.searcher import Searcher
 
 _PRECISION = 1e-10
