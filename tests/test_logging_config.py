@@ -33,8 +33,7 @@ def test_workers_and_driver_write_json(capfd: pytest.CaptureFixture[str]) -> Non
     lines: list[dict[str, Any]] = []
 
     def written(message: str) -> list[dict[str, Any]]:
-        texts = [line[line.find("{") :] for line in capfd.readouterr().err.splitlines()]
-        lines.extend(json.loads(text) for text in texts if text.endswith("}"))
+        lines.extend(json.loads(line) for line in capfd.readouterr().err.splitlines())
         return [line for line in lines if line["message"] == message]
 
     config = skate.LoggingConfig(encoding="JSON", additional_log_standard_attrs=["name"])

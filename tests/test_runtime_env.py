@@ -14,13 +14,13 @@ from skate.runtime_env import RuntimeEnv, RuntimeEnvConfig
 
 
 def test_what_is_given_can_be_asked_for(tmp_path: Path) -> None:
-    env = RuntimeEnv(env_vars={"A": "1"}, working_dir=str(tmp_path), py_modules=["module"])
+    env = RuntimeEnv(env_vars={"A": "1"}, working_dir=str(tmp_path), py_modules=["tests"])
     assert env.env_vars() == {"A": "1"}
     assert env.working_dir() == str(tmp_path)
     assert env.has_working_dir()
-    assert env.py_modules() == ["module"]
+    assert env.py_modules() == ["tests"]
     assert not env.has_pip()
-    assert env == {"env_vars": {"A": "1"}, "working_dir": str(tmp_path), "py_modules": ["module"]}
+    assert env == {"env_vars": {"A": "1"}, "working_dir": str(tmp_path), "py_modules": ["tests"]}
 
 
 def test_it_travels() -> None:
@@ -49,6 +49,13 @@ def test_fields_are_checked_when_set() -> None:
         ({"working_dir": 3}, TypeError, "working_dir"),
         ({"working_dir": "no/such/directory"}, ValueError, "no/such/directory"),
         ({"py_modules": "module"}, TypeError, "list"),
+        ({"py_modules": [10]}, TypeError, "got 10"),
+        ({"py_modules": ["no/such/module"]}, ValueError, "no/such/module"),
+        ({"excludes": "*.md"}, TypeError, "excludes"),
+        ({"config": 3}, TypeError, "config"),
+        ({"config": {"setup_timeout_seconds": 0}}, ValueError, "setup_timeout_seconds"),
+        ({"config": {"setup_timeout_seconds": "5"}}, TypeError, "setup_timeout_seconds"),
+        ({"config": {"eager_install": 1}}, TypeError, "eager_install"),
         ({"worker_process_setup_hook": 3}, TypeError, "module.name"),
         ({"pip": 3}, TypeError, "list of strings"),
         ({"pip": ["a", 3]}, TypeError, "list of strings"),

@@ -231,6 +231,12 @@ class RuntimeEnvConfig(dict[str, Any]):
         eager_install: bool = True,
         log_files: list[str] | None = None,
     ) -> None:
+        if not isinstance(setup_timeout_seconds, int):
+            raise TypeError(
+                f"setup_timeout_seconds takes a whole number; got {setup_timeout_seconds!r}"
+            )
+        if not isinstance(eager_install, bool):
+            raise TypeError(f"eager_install takes True or False; got {eager_install!r}")
         if setup_timeout_seconds != -1 and setup_timeout_seconds <= 0:
             raise ValueError(
                 "setup_timeout_seconds takes a number of at least 1, or -1 for no limit; "
@@ -336,7 +342,9 @@ def _check(name: str, value: object) -> None:
     check = {
         "env_vars": _check_env_vars,
         "working_dir": _check_path,
-        "py_modules": _check_list,
+        "py_modules": _check_modules,
+        "excludes": _check_excludes,
+        "config": _check_config,
         _HOOK: _check_hook,
         **dict.fromkeys(TOOLS, parse_requirements),
     }
@@ -382,6 +390,29 @@ def _check_hook(name: str, value: object) -> None:
         )
 
 
-def _check_list(name: str, value: object) -> None:
+def _check_modules(name: str, value: object) -> None:
+    from pathlib import Path
+    from types import ModuleType
+
     if not isinstance(value, list):
         raise TypeError(f"runtime_env[{name!r}] takes a list of paths and modules; got {value!r}")
+    for module in value:
+        if not isinstance(module, (str, Path, ModuleType)):
+            raise TypeError(f"runtime_env[{name!r}] takes paths and modules; got {module!r}")
+        here = isinstance(module, (str, Path)) and "://" not in str(module)
+        if here and not Path(module).exists():
+            raise ValueError(f"runtime_env[{name!r}]: there is no {str(module)!r}")
+
+
+def _check_excludes(name: str, value: object) -> None:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise TypeError(f"runtime_env[{name!r}] takes a list of patterns; got {value!r}")
+
+
+def _check_config(name: str, value: object) -> None:
+    if not isinstance(value, Mapping):
+        raise TypeError(
+            f"runtime_env[{name!r}] takes a RuntimeEnvConfig, or a dictionary; got {value!r}"
+        )
+    known = ("setup_timeout_seconds", "eager_install", "log_files")
+    RuntimeEnvConfig(**{field: value[field] for field in known if field in value})

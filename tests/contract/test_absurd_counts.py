@@ -64,7 +64,7 @@ def test_retries_and_restarts_that_never_end():
 def test_calls_at_a_time_without_bounds(cls):
     concurrent = cls.options(max_concurrency=HUGE).remote()
     assert skate.get([concurrent.hello.remote() for _ in range(3)], timeout=60) == ["hello"] * 3
-    grouped = cls.options(concurrency_groups={"io": HUGE}).remote()
+    grouped = skate.remote(concurrency_groups={"io": HUGE})(cls._cls).remote()
     call = grouped.hello.options(concurrency_group="io")
     assert skate.get(call.remote(), timeout=60) == "hello"
 

@@ -158,6 +158,19 @@ def test_an_actor_with_threads_calls_itself():
     assert skate.get(Recursive.remote().outer.remote()) == "inner"
 
 
+@pytest.mark.parametrize("groups", [{"io": 2}, {}, [], None])
+def test_concurrency_groups_belong_to_the_class(groups):
+    @skate.remote(concurrency_groups={"io": 1})
+    class Grouped:
+        @skate.method(concurrency_group="io")
+        def group(self):
+            return "io"
+
+    with pytest.raises(ValueError, match="concurrency_groups"):
+        Grouped.options(concurrency_groups=groups)
+    assert skate.get(Grouped.options(num_cpus=0).remote().group.remote()) == "io"
+
+
 @parallel
 def test_concurrency_groups_do_not_wait_for_each_other(flag):
     @skate.remote(concurrency_groups={"io": 1, "compute": 2})

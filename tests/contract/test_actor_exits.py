@@ -93,7 +93,7 @@ def has_ended(process):
 
 def actor_of(kind, *args, **options):
     cls, own = KINDS[kind]
-    return skate.remote(cls).options(**{"max_restarts": 0, **own, **options}).remote(*args)
+    return skate.remote(**{"max_restarts": 0, **own, **options})(cls).remote(*args)
 
 
 def leave_by(actor, way, **options):

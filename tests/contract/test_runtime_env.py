@@ -25,6 +25,23 @@ def test_environment_variables_of_a_task():
     assert "SKATE_COLOUR" not in os.environ
 
 
+def test_environment_variables_may_refer_to_others():
+    env = {"env_vars": {"HOME": "${HOME}/inner", "SKATE_PLACE": "$HOME:${SKATE_NO_SUCH}:$$"}}
+    task = variable.options(runtime_env=env)
+    home = os.environ["HOME"]
+    assert skate.get(task.remote("HOME"), timeout=60) == f"{home}/inner"
+    assert skate.get(task.remote("SKATE_PLACE"), timeout=60) == f"{home}::$$"
+    assert os.environ["HOME"] == home
+
+
+def test_references_to_variables_are_followed_once():
+    @skate.remote(runtime_env={"env_vars": {"HOME": "${HOME}/inner"}})
+    def parent():
+        return skate.get(variable.remote("HOME"), timeout=60)
+
+    assert skate.get(parent.remote(), timeout=60) == os.environ["HOME"] + "/inner"
+
+
 def test_environment_variables_of_an_actor():
     @skate.remote(runtime_env={"env_vars": {"SKATE_COLOUR": "red"}})
     class Actor:

@@ -4,6 +4,7 @@ import asyncio
 import atexit
 import os
 import signal
+from contextlib import suppress
 
 import psutil
 import pytest
@@ -53,7 +54,15 @@ def started_actor(cls, tally, **options):
 
 
 def has_ended(process):
-    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    try:
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def terminate(process):
+    with suppress(psutil.NoSuchProcess):
+        process.send_signal(signal.SIGTERM)
 
 
 @parallel
@@ -148,9 +157,7 @@ def test_a_second_one_ends_the_process_at_once(kind, tally, flag):
     actor, process = started_actor(cls, tally, **options)
     call = actor.work.remote(flag("started"), flag("never"))
     flag("started").wait()
-    process.send_signal(signal.SIGTERM)
-    process.send_signal(signal.SIGTERM)
-    eventually(lambda: has_ended(process) or process.send_signal(signal.SIGTERM))
+    eventually(lambda: has_ended(process) or terminate(process))
     with pytest.raises(ActorDied, match="SIGTERM"):
         skate.get(call, timeout=PATIENCE)
 

@@ -138,7 +138,8 @@ class ActorClass(ActorMaker[C_co, Maker_co]):
             **options: Those of an actor, as `remote` lists them.
 
         Raises:
-            ValueError: If there is no such option, or it does not take that value.
+            ValueError: If there is no such option, or it does not take that value, or it is
+                `concurrency_groups`, which belong to the class.
 
         Example:
             >>> @skate.remote
@@ -150,6 +151,12 @@ class ActorClass(ActorMaker[C_co, Maker_co]):
             'hello'
         """
         checked = option_table.check_options(option_table.ACTOR, options)
+        if "concurrency_groups" in checked:
+            raise ValueError(
+                f"concurrency_groups is not supported in .options(): the methods of "
+                f"{self.__name__} say which group runs them, so that the groups belong to the "
+                "class; give them to @remote(concurrency_groups=...)"
+            )
         given = {**self._given, **checked}
         clone: ActorClass[C_co, Maker_co] = object.__new__(ActorClass)
         clone.__dict__.update(self.__dict__, _given=given)

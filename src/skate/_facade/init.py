@@ -16,6 +16,9 @@ from skate.engine import changing, install_engine, installed_engine
 from skate.engine.base import Engine
 
 ENGINES = ("local", "inline", "ray")
+_ABOUT_WORKERS = (
+    "growing", "log_prefix", "log_to_driver", "memory_guard", "preload", "spill_dir",
+)  # fmt: skip
 _HERE = ("local", "inline")  # addresses of this machine; what `address_info` says
 
 # Parameters about the services of a cluster, which do not exist here, with the values that ask
@@ -283,6 +286,7 @@ def init(
         ),
         "runtime_env": option_table.runtime_env("runtime_env", runtime_env),
         "log_to_driver": None if log_to_driver else False,
+        "log_prefix": None if logging_config is None else False,
         "preload": _module_names("preload", preload),
         "spill_dir": spill_dir,
         "memory_guard": memory_guard,
@@ -380,7 +384,7 @@ def _make_engine(settings: dict[str, Any]) -> Engine:
         from skate.engine.inline import InlineEngine
 
         # These concern worker processes, and there are none.
-        for about_workers in ("growing", "log_to_driver", "memory_guard", "preload", "spill_dir"):
+        for about_workers in _ABOUT_WORKERS:
             settings.pop(about_workers, None)
         return InlineEngine(**settings)
     from skate.engine import local
@@ -410,7 +414,8 @@ def _connect(address: str | None, settings: dict[str, Any]) -> Engine:
         )
     from skate.engine.ray import connect
 
-    settings.pop("memory_guard", None)  # the cluster has its own
+    for of_cluster in ("log_prefix", "memory_guard"):  # it has its own
+        settings.pop(of_cluster, None)
     return connect(address, **settings)
 
 

@@ -90,6 +90,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "ray.experimental.internal_kv": ("skate.compat.parts.core.internal_kv",),
     "ray.includes": ("skate", "skate.compat.parts.inside"),
     "ray.internal": ("skate.compat.parts.core.internal",),
+    "ray.job_config": ("skate.job_config", "skate.logging_config"),
     "ray.ray_constants": ("skate.compat.parts.core.ray_constants",),
     **dict.fromkeys(("ray.services", "ray._private.services"), ("skate.util._surroundings",)),
     "ray.state": ("skate.compat.parts.core.state",),

@@ -90,7 +90,7 @@ class InlineEngine(Engine):
             worker_id=WorkerID.from_random().hex(),
             namespace=namespace or "default",
             gpu_ids=tuple(range(int(num_gpus or 0))),
-            runtime_env=dict(runtime_env or {}),
+            runtime_env=merged({}, runtime_env),
             session_name=self.session_name,
             temp_dir=tempfile.gettempdir(),
         )

@@ -9,14 +9,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from skate._core.variable_references import expand_variables
 from skate.runtime_env import check_possible_here, merge_runtime_envs
 
 
 def merged(outer: Mapping[str, object], inner: Mapping[str, object] | None) -> dict[str, object]:
-    """Return the runtime environment of something started inside `outer`."""
+    """Return the runtime environment of something started inside `outer`.
+
+    References to variables are followed here, once: where it is applied, they may be set already.
+    """
     if not inner:
         return dict(outer)
     check_possible_here(inner)
+    variables: Any = inner.get("env_vars")
+    if variables:
+        inner = {**inner, "env_vars": expand_variables(variables, os.environ)}
     return merge_runtime_envs(outer, inner)
 
 

@@ -74,6 +74,7 @@ class LocalEngine(DriverStreams, Asking):
         namespace: str | None = None,
         runtime_env: Mapping[str, Any] | None = None,
         log_to_driver: bool = True,
+        log_prefix: bool = True,
         preload: Sequence[str] | None = None,
         growing: bool = False,
         warm: ForkServer | None = None,
@@ -101,7 +102,7 @@ class LocalEngine(DriverStreams, Asking):
         )
         self.interrupts: Interrupts = Interrupts(self.reactor, self.lock)
         undo.callback(self.interrupts.close)
-        self.output: Output = Output(self.reactor, log_to_driver)
+        self.output: Output = Output(self.reactor, log_to_driver, log_prefix)
         undo.callback(self.output.close_descriptors)
         self.hub = Hub(
             self._ports(),

@@ -1,11 +1,12 @@
 """What workers print, on the driver's terminal.
 
 Python's own prints arrive as LOG messages, in order with results, and get `(name pid=…)` in
-front. A line that is not at its end yet is continued by whoever began it; anybody else begins a
-new one. A bar of progress, which its writer draws again and again from the beginning of the line,
-is wiped off instead: so there is one, at the end, of whoever has drawn last. What is written below
-Python (C libraries, subprocesses, the interpreter's last words) goes to two pipes that all workers
-share, and is passed on as it is.
+front, unless a `LoggingConfig` says in each record where it comes from. A line that is not at its
+end yet is continued by whoever began it; anybody else begins a new one. A bar of progress, which
+its writer draws again and again from the beginning of the line, is wiped off instead: so there is
+one, at the end, of whoever has drawn last. What is written below Python (C libraries,
+subprocesses, the interpreter's last words) goes to two pipes that all workers share, and is passed
+on as it is.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ from skate.engine.local.recent_output import RecentOutput
 
 
 class Output:
-    def __init__(self, reactor: Reactor, enabled: bool) -> None:
+    def __init__(self, reactor: Reactor, enabled: bool, prefixes: bool = True) -> None:
         self._reactor = reactor
         self._enabled = enabled
+        self._prefixes = prefixes
         self.recent: RecentOutput = RecentOutput()
         self._readers: list[int] = []
         self.descriptors: list[int] = []  # for the workers' stdout and stderr
@@ -74,7 +76,8 @@ class Output:
         continues = self._unfinished == writer
         start = "" if self._unfinished is None or continues else _left(self._bar)
         begins = not continues or self._returned
-        shown = prefixed(f"({label} pid={pid}) ", text, begins, continues and self._returned)
+        prefix = f"({label} pid={pid}) " if self._prefixes else ""
+        shown = prefixed(prefix, text, begins, continues and self._returned)
         self._unfinished = None if shown.endswith("\n") else writer
         self._returned = shown.endswith("\r")
         self._bar = _length_of_bar(shown) if "\r" in shown or not continues else self._bar

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from skate._core.accelerators import hidden_variables, variables_for
+from skate._core.variable_references import expand_variables
 from skate.engine.local import open_files
 
 # One thread per CPU that the work has asked for, unless the user has said otherwise: several
@@ -63,7 +64,7 @@ def _set_variables(settings: Mapping[str, Any]) -> None:
     for name in _THREAD_VARIABLES:
         os.environ.setdefault(name, str(threads))
     os.environ.setdefault(_WAITING_THREAD_VARIABLE, str(threads + 1))
-    variables = dict(settings.get("env_vars", ()))
+    variables = expand_variables(dict(settings.get("env_vars", ())), os.environ)
     os.environ.update(variables)
     if settings["has_gpus"]:
         hidden = hidden_variables(("GPU",), os.environ)
