@@ -9,20 +9,13 @@ nothing is left that was half done.
 
 from __future__ import annotations
 
-import argparse
-import contextlib
 import json
 import random
-import shutil
-import signal
 import sys
-import tempfile
 import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
-
-import psutil
 
 import skate
 from skate import train, tune
@@ -30,11 +23,10 @@ from skate._run.storage import Storage
 from skate.train.data_parallel_trainer import DataParallelTrainer
 from skate.tune.execution.warm_start import PastTrial, past_trials
 from skate.tune.schedulers import ASHAScheduler, HyperBandScheduler, PopulationBasedTraining
-from tests.leftovers import Picture, leftovers_since
-from tests.support import PATIENCE, Program, Tally, eventually, handle_signals_as_usual
+from tests.chaos.kills import KilledProgram, kill_many
+from tests.support import Tally, handle_signals_as_usual
 
 TRIALS, STEPS, WORKERS = 6, 6, 2
-VICTIMS = ("driver", "trial", "all")
 KINDS = ("asha", "pbt", "hyperband", "trainer")
 
 
@@ -121,15 +113,19 @@ def _new_tuner(trainable: Any, kind: str, path: Path) -> tune.Tuner:
 # -- who kills it ---------------------------------------------------------------------------------
 
 
-class KilledSearch:
+class KilledSearch(KilledProgram):
     """A search, the kills that it has survived, and what it has done."""
 
     def __init__(self, folder: Path, kind: str, chance: random.Random) -> None:
+        super().__init__(
+            ["-m", "tests.chaos.searches", "--search", str(folder), kind],
+            Tally(folder / "tally"),
+            chance,
+            title="Worker",
+            most_steps=8,
+        )
         self.folder = folder
         self.kind = kind
-        self.chance = chance
-        self.tally = Tally(folder / "tally")
-        self.kills = 0
         self._decided: dict[str, PastTrial] = {}
 
     @property
@@ -137,46 +133,10 @@ class KilledSearch:
         """The folder of the search."""
         return self.folder / "runs" / "search"
 
-    def run(self, kills: int) -> None:
-        """Run, kill and run again, until it has ended."""
-        command = [
-            sys.executable,
-            "-m",
-            "tests.chaos.searches",
-            "--search",
-            str(self.folder),
-            self.kind,
-        ]
-        ended = False
-        while not ended:
-            with Program(command) as program:
-                while self.kills < kills and self._comes_to_kill(program):
-                    self.kills += 1
-                    self._kill(program)
-                ended = program.wait(2 * PATIENCE) == 0
-                assert ended or program.returncode == -signal.SIGKILL, program.returncode
-            self._note_decided()
-
-    def _comes_to_kill(self, program: Program) -> bool:
-        """Wait until some more steps have begun; False if it ended before."""
-        wanted = len(self.tally) + self.chance.randrange(1, 8)
-        deadline = time.monotonic() + 2 * PATIENCE
-        while len(self.tally) < wanted and program.poll() is None:
-            assert time.monotonic() < deadline, "the search hangs"
-            time.sleep(0.001)
-        time.sleep(self.chance.uniform(0, 0.05))
-        return program.poll() is None
-
-    def _kill(self, program: Program) -> None:
-        victim = self.chance.choice(VICTIMS)
-        if victim == "all":
-            program.kill_group()
-        if victim == "driver":
-            program.kill()
-        if victim == "trial":
-            _kill_trial(program.pid, self.chance)
-        else:
-            program.wait(PATIENCE)
+    def run_once(self, kills: int) -> bool:
+        ended = super().run_once(kills)
+        self._note_decided()
+        return ended
 
     def _note_decided(self) -> None:
         """Whatever has ended must be the same for ever."""
@@ -192,7 +152,6 @@ class KilledSearch:
         return {trial.trial_id: trial for trial in trials}
 
     def check(self) -> None:
-        """Raise if something is missing, twice, otherwise, or half done."""
         trials = self._trials()
         assert len(trials) == TRIALS
         assert {trial.status for trial in trials.values()} == {"TERMINATED"}
@@ -230,40 +189,9 @@ def _config(config: Any) -> Any:
     return config.get("train_loop_config", config)
 
 
-def _kill_trial(driver: int, chance: random.Random) -> None:
-    with contextlib.suppress(psutil.Error):
-        below = psutil.Process(driver).children(recursive=True)
-        trials = [one for one in below if "Worker" in " ".join(one.cmdline())]
-        if trials:
-            chance.choice(trials).send_signal(signal.SIGKILL)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kills", type=int, nargs="?", default=200)
-    parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--kind", choices=KINDS, default=None)
-    parser.add_argument("--searches", action="store_true", help="as scripts/chaos calls it")
-    arguments = parser.parse_args()
-    seed = random.randrange(1 << 30) if arguments.seed is None else arguments.seed
-    print(f"seed {seed}", flush=True)
-    chance, kills = random.Random(seed), 0
-    while kills < arguments.kills:
-        before = Picture.take()
-        folder = Path(tempfile.mkdtemp(prefix="skate-searches-"))
-        kind = arguments.kind or chance.choice(KINDS)
-        killed = KilledSearch(folder, kind, chance)
-        killed.run(8)
-        killed.check()
-        kills += max(1, killed.kills)
-        print(f"{kind}: nothing lost after {killed.kills} kills; {kills} in all", flush=True)
-        shutil.rmtree(folder)
-        eventually(lambda picture=before: not leftovers_since(picture))
-
-
 if __name__ == "__main__":
     handle_signals_as_usual()
     if sys.argv[1:2] == ["--search"]:
         search(Path(sys.argv[2]), sys.argv[3])
     else:
-        main()
+        kill_many(str(__doc__), "--searches", KINDS, KilledSearch)

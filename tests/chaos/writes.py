@@ -7,26 +7,19 @@ row must be there once, in order, and few blocks have been computed twice.
 
 from __future__ import annotations
 
-import argparse
-import contextlib
 import random
-import shutil
-import signal
 import sys
-import tempfile
 import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 import skate
 import skate.data
-from tests.support import PATIENCE, Program, Tally, handle_signals_as_usual
+from tests.chaos.kills import KilledProgram, kill_many
+from tests.support import Tally, handle_signals_as_usual
 
 BLOCKS, ROWS_PER_BLOCK, WORKERS = 30, 50, 2
-VICTIMS = ("driver", "worker", "all")
 FORMATS = ("parquet", "csv", "json", "numpy", "webdataset")
 
 
@@ -54,86 +47,28 @@ def rows_in(folder: Path, format_: str) -> list[int]:
     return [int(row[column]) for row in read.take_all()]
 
 
-class KilledWrite:
+class KilledWrite(KilledProgram):
     """A write, the kills that it has survived, and what it has done."""
 
-    def __init__(self, folder: Path, format_: str, chance: random.Random, engine: str) -> None:
+    def __init__(
+        self, folder: Path, format_: str, chance: random.Random, engine: str = "local"
+    ) -> None:
+        super().__init__(
+            ["-m", "tests.chaos.writes", "--write", str(folder), format_, engine],
+            Tally(folder / "tally"),
+            chance,
+            title="Write",
+            most_steps=5,
+        )
         self.folder = folder / "out"
-        self.tally = Tally(folder / "tally")
-        self.arguments = [str(folder), format_, engine]
         self.format = format_
-        self.chance = chance
-        self.kills = 0
-
-    def run(self, kills: int) -> None:
-        """Run, kill and run again, until it has ended."""
-        ended = False
-        while not ended:
-            with Program(
-                [sys.executable, "-m", "tests.chaos.writes", "--write", *self.arguments]
-            ) as program:
-                while self.kills < kills and self._comes_to_kill(program):
-                    self.kills += 1
-                    self._kill(program)
-                ended = program.wait(2 * PATIENCE) == 0
-                assert ended or program.returncode == -signal.SIGKILL
-
-    def _comes_to_kill(self, program: Program) -> bool:
-        """Wait until some more blocks have begun; False if it ended before."""
-        wanted = len(self.tally) + self.chance.randrange(1, 5)
-        deadline = time.monotonic() + 2 * PATIENCE
-        while len(self.tally) < wanted and program.poll() is None:
-            assert time.monotonic() < deadline, "the write hangs"
-            time.sleep(0.001)
-        time.sleep(self.chance.uniform(0, 0.05))
-        return program.poll() is None
-
-    def _kill(self, program: Program) -> None:
-        victim = self.chance.choice(VICTIMS)
-        if victim == "all":
-            program.kill_group()
-        if victim == "driver":
-            program.kill()
-        if victim == "worker":
-            _kill_worker(program.pid, self.chance)
-        else:
-            program.wait(PATIENCE)
 
     def check(self) -> None:
-        """Raise if a row is missing, twice or elsewhere, or too much was done twice."""
         assert rows_in(self.folder, self.format) == list(range(BLOCKS * ROWS_PER_BLOCK))
         begun = Counter(self.tally.words())
         assert len(begun) == BLOCKS
         again = sum(begun.values()) - BLOCKS
         assert again <= self.kills * WORKERS, f"{again} blocks again after {self.kills} kills"
-
-
-def _kill_worker(driver: int, chance: random.Random) -> None:
-    with contextlib.suppress(psutil.Error):
-        below = psutil.Process(driver).children(recursive=True)
-        workers = [process for process in below if "Write" in " ".join(process.cmdline())]
-        if workers:
-            chance.choice(workers).send_signal(signal.SIGKILL)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kills", type=int, nargs="?", default=200)
-    parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--writes", action="store_true", help="as scripts/chaos calls it")
-    arguments = parser.parse_args()
-    seed = random.randrange(1 << 30) if arguments.seed is None else arguments.seed
-    print(f"seed {seed}", flush=True)
-    chance, kills = random.Random(seed), 0
-    while kills < arguments.kills:
-        folder = Path(tempfile.mkdtemp(prefix="skate-writes-"))
-        format_ = chance.choice(FORMATS)
-        write_ = KilledWrite(folder, format_, chance, "local")
-        write_.run(8)
-        write_.check()
-        kills += max(1, write_.kills)
-        print(f"{format_}: each row once after {write_.kills} kills; {kills} in all", flush=True)
-        shutil.rmtree(folder)
 
 
 if __name__ == "__main__":
@@ -142,4 +77,4 @@ if __name__ == "__main__":
         place, format_, engine = sys.argv[2:]
         write(Path(place) / "out", Tally(Path(place) / "tally"), format_, engine)
     else:
-        main()
+        kill_many(str(__doc__), "--writes", FORMATS, KilledWrite)
