@@ -26,7 +26,33 @@ from skate.tune.search._samplers import (
     warn_of_base,
 )
 
-name_publicly(__name__, BaseSampler, Grid, LogUniform, Normal, Quantized, Rng, Sampler, Uniform)
+__all__ = [
+    "BaseSampler",
+    "Categorical",
+    "Domain",
+    "Float",
+    "Function",
+    "Grid",
+    "Integer",
+    "LogUniform",
+    "Normal",
+    "Quantized",
+    "Rng",
+    "Sampler",
+    "Uniform",
+    "choice",
+    "lograndint",
+    "loguniform",
+    "qlograndint",
+    "qloguniform",
+    "qrandint",
+    "qrandn",
+    "quniform",
+    "randint",
+    "randn",
+    "sample_from",
+    "uniform",
+]
 
 _D = TypeVar("_D", bound="Domain")
 
@@ -447,3 +473,6 @@ def qrandn(mean: float, sd: float, q: float) -> Float:
         q: Its values are multiples of this.
     """
     return Float(None, None).normal(mean, sd).quantized(q)
+
+
+name_publicly(__name__)
