@@ -37,11 +37,12 @@ fingerprint() {
 
 # ensure_env NAME [REQUIREMENTS-FILE...]: skate, editable, and what the files list, in .venv.
 ensure_env() {
-    local name="$1" stamp file wanted
+    local name="$1" stamp file wanted bare=()
     shift
     "$python" -c '' 2>/dev/null || "$(find_python)" -m venv --clear "$venv"
     stamp="$venv/.installed-$name"
-    wanted="$(fingerprint "$pins" requirements/test-bare.txt "$@")"
+    if [ -f "requirements/$name-bare.txt" ]; then bare=("requirements/$name-bare.txt"); fi
+    wanted="$(fingerprint "$pins" ${bare[@]+"${bare[@]}"} "$@")"
     if [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then compile_skate; return; fi
     echo "Preparing $name in .venv (once) ..."
     for file in "$@"; do
@@ -49,8 +50,10 @@ ensure_env() {
         if grep -q '^torch==' "$file"; then pip_install "$(grep '^torch==' "$file")"; fi
         pip_install --requirement "$file"
     done
+    for file in ${bare[@]+"${bare[@]}"}; do
+        pip_install --no-deps --requirement "$file"
+    done
     if [ "$name" = test ]; then
-        pip_install --no-deps --requirement requirements/test-bare.txt
         fetch_images
         install_browser
     fi

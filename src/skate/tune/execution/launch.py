@@ -6,7 +6,7 @@ import contextlib
 import logging
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import skate
@@ -74,15 +74,12 @@ def execute(
     """
     if not skate.is_initialized():
         skate.init()
-    search_alg = make_search(tuning)
-    scheduler = make_scheduler(tuning.scheduler)
     draws = SeededDraws(tuning.seed) if tuning.seed is not None else None
     with draws or contextlib.nullcontext():
-        _hand_over_properties(search_alg, scheduler, tuning, experiment)
+        controller = new_controller(experiment, tuning, run, skate.cluster_resources())
+    search_alg = controller.search_alg
     log = StateLog(experiment.storage)
     callbacks = _callbacks(run.callbacks or ())
-    controller = _controller(experiment, tuning, run, search_alg, scheduler)
-    search_alg.add_configurations(experiment)
     if resume is None or not search_alg.has_checkpoint(experiment.storage.local_path):
         warm_up(search_alg, warm_start, experiment.spec["config"])
     if resume is not None:
@@ -148,14 +145,24 @@ def _runner(
     )
 
 
-def _controller(
-    experiment: Experiment,
-    tuning: TuneConfig,
-    run: RunConfig,
-    search_alg: SearchAlgorithm,
-    scheduler: TrialScheduler,
+def new_controller(
+    experiment: Experiment, tuning: TuneConfig, run: RunConfig, total: Mapping[str, float]
 ) -> TuneController:
-    total = skate.cluster_resources()
+    """Put together all that decides in a search; nothing of it starts or writes anything.
+
+    Args:
+        experiment: What is run, on which space, and with which limits.
+        tuning: What is optimised, by whom, and how many trials run at a time.
+        run: What a failure ends.
+        total: All resources that trials can have.
+
+    Returns:
+        The controller, which has its searcher and scheduler.
+    """
+    search_alg = make_search(tuning)
+    scheduler = make_scheduler(tuning.scheduler)
+    _hand_over_properties(search_alg, scheduler, tuning, experiment)
+    search_alg.add_configurations(experiment)
     return TuneController(
         search_alg=search_alg,
         scheduler=scheduler,
