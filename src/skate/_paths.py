@@ -292,6 +292,9 @@ _SERVE = {
         "skate.serve._deployment": "Application Deployment deployment",
         "skate.serve._http.address": "http_address",
         "skate.serve._http.ingress": "ingress",
+        "skate.serve._replica.deployment_actors": (
+            "get_deployment_actor get_deployment_actor_context"
+        ),
         "skate.serve.air_integrations": "PredictorDeployment",
         "skate.serve.batching": "batch",
         "skate.serve.config": "ControllerOptions HTTPOptions",

@@ -15,7 +15,6 @@ _PIPELINES = "give dataset.map_batches() a class that makes a transformers.pipel
 _OWN_SOURCE = "give skate.data.read_datasource a Datasource of your own, or from_arrow a table"
 _OWN_SINK = "give write_datasink a Datasink of your own, or write_parquet, and load the files"
 _NO_TRACES = "it exports no traces; instrument your classes, as by OpenTelemetry"
-_OWN_ACTOR = "it does not start actors beside replicas; start one of your own, with a name"
 _NO_GRPC = "it answers HTTP and handles, not gRPC"
 _ONE_ROUTER = "it has one router, which sends to the less busy of two replicas"
 _NO_QUEUES = "it reads no queues of tasks; have a thread of a deployment do that"
@@ -82,8 +81,6 @@ FORMER: dict[str, str] = {
     "serve.experimental": _ONE_ROUTER,
     "serve.generated": _NO_GRPC,
     "serve.get_deployment": "write serve.get_deployment_handle(name, app_name=...)",
-    "serve.get_deployment_actor": _OWN_ACTOR,
-    "serve.get_deployment_actor_context": _OWN_ACTOR,
     "serve.get_handle": "write serve.get_deployment_handle(name, app_name=...)",
     "serve.get_trace_context": _NO_TRACES,
     "serve.gradio_integrations": "serve.ingress(build) takes the application of gradio, too",

@@ -64,7 +64,6 @@ NAMES_LEFT_OUT: dict[str, frozenset[str]] = {
     "ray.exceptions": frozenset({"RAY_EXCEPTION_TYPES"}),
     "ray.serve.config": frozenset(
         {
-            "DeploymentActorConfig",
             "GangPlacementStrategy",
             "GangRuntimeFailurePolicy",
             "GangSchedulingConfig",

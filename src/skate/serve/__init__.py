@@ -52,6 +52,10 @@ if TYPE_CHECKING:
     from skate.serve._deployment import Application, Deployment, deployment
     from skate.serve._http.address import http_address
     from skate.serve._http.ingress import ingress
+    from skate.serve._replica.deployment_actors import (
+        get_deployment_actor,
+        get_deployment_actor_context,
+    )
     from skate.serve.air_integrations import PredictorDeployment
     from skate.serve.batching import batch
     from skate.serve.config import ControllerOptions, HTTPOptions
@@ -71,6 +75,8 @@ __all__ = [
     "delete",
     "deployment",
     "get_app_handle",
+    "get_deployment_actor",
+    "get_deployment_actor_context",
     "get_deployment_handle",
     "get_multiplexed_model_id",
     "get_replica_context",

@@ -17,7 +17,12 @@ from skate.serve._application.options import (
 )
 
 if TYPE_CHECKING:
-    from skate.serve.config import AutoscalingConfig, BackpressureConfig, RequestRouterConfig
+    from skate.serve.config import (
+        AutoscalingConfig,
+        BackpressureConfig,
+        DeploymentActorConfig,
+        RequestRouterConfig,
+    )
 
 
 Target = Callable[..., object]  # a class or function
@@ -160,6 +165,11 @@ class Deployment:
         return None if self._options.logging is None else dict(self._options.logging)
 
     @property
+    def deployment_actors(self) -> tuple[DeploymentActorConfig, ...]:
+        """The actors that all replicas share."""
+        return self._given.get("deployment_actors") or ()
+
+    @property
     def version(self) -> str | None:
         """What stands for the code, where it was given."""
         return self._given.get("version")
@@ -227,7 +237,7 @@ class Deployment:
         logging_config: object = NOT_GIVEN,
         request_router_config: RequestRouterConfig | GivenOptions | None = NOT_GIVEN,
         gang_scheduling_config: None = NOT_GIVEN,
-        deployment_actors: None = NOT_GIVEN,
+        deployment_actors: Sequence[DeploymentActorConfig | GivenOptions] | None = NOT_GIVEN,
     ) -> Deployment:
         """Return the same deployment with some options changed; this one stays as it is.
 
@@ -272,7 +282,7 @@ class Deployment:
             request_router_config: A `RequestRouterConfig`; there is one router, so that it takes
                 no other.
             gang_scheduling_config: None: replicas start one by one.
-            deployment_actors: None: start an actor of your own, with a name.
+            deployment_actors: Actors that all replicas share, by `DeploymentActorConfig`.
 
         Returns:
             The changed deployment.
@@ -356,7 +366,7 @@ def deployment(
     logging_config: object = ...,
     request_router_config: RequestRouterConfig | GivenOptions | None = ...,
     gang_scheduling_config: None = ...,
-    deployment_actors: None = ...,
+    deployment_actors: Sequence[DeploymentActorConfig | GivenOptions] | None = ...,
 ) -> Callable[[Target], Deployment]: ...
 
 
@@ -387,7 +397,7 @@ def deployment(
     logging_config: object = NOT_GIVEN,
     request_router_config: RequestRouterConfig | GivenOptions | None = NOT_GIVEN,
     gang_scheduling_config: None = NOT_GIVEN,
-    deployment_actors: None = NOT_GIVEN,
+    deployment_actors: Sequence[DeploymentActorConfig | GivenOptions] | None = NOT_GIVEN,
 ) -> Deployment | Callable[[Target], Deployment]:
     """Make a class or function a deployment: `@serve.deployment` or `@serve.deployment(...)`.
 
@@ -432,7 +442,7 @@ def deployment(
         request_router_config: A `RequestRouterConfig`; there is one router, so that it takes
             no other.
         gang_scheduling_config: None: replicas start one by one.
-        deployment_actors: None: start an actor of your own, with a name.
+        deployment_actors: Actors that all replicas share, by `DeploymentActorConfig`.
 
     Returns:
         The deployment, or a decorator that makes one.

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from skate._core.argument_checks import Check, optional, whole_numbers, wrong_value
+from skate._core.public_names import name_publicly
+from skate.serve._actor_config import DeploymentActorConfig
 from skate.serve._identity import DeploymentID, ReplicaID
 from skate.serve._settings import (
     CheckedSettings,
@@ -29,6 +31,7 @@ __all__ = [
     "AutoscalingPolicy",
     "BackpressureConfig",
     "ControllerOptions",
+    "DeploymentActorConfig",
     "DeploymentMode",
     "HTTPOptions",
     "ProxyLocation",
@@ -453,3 +456,6 @@ class ControllerOptions(CheckedSettings):
     """
 
     runtime_env: dict[str, Any] = field(default_factory=dict)
+
+
+name_publicly(__name__, DeploymentActorConfig)

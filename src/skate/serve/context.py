@@ -32,6 +32,7 @@ class ReplicaContext:
         rank: Its number among the replicas of the deployment.
         world_size: How many replicas were aimed at when it was started.
         models_changed: Called with the ids of the models that it has loaded.
+        version: That of the deployment's code.
     """
 
     replica_id: ReplicaID
@@ -40,6 +41,7 @@ class ReplicaContext:
     rank: ReplicaRank = _FIRST
     world_size: int = 1
     models_changed: Callable[[tuple[str, ...]], None] = lambda models: None
+    version: str = ""
 
     @property
     def app_name(self) -> str:

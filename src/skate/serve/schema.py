@@ -164,6 +164,7 @@ class DeploymentSchema(_Strict):
     max_surge_percent: int = Field(default=0, ge=0)
     logging_config: LoggingConfig | None = None
     request_router_config: Any = None
+    deployment_actors: list[Any] | None = None
 
     @field_validator("num_replicas")
     @classmethod

@@ -23,7 +23,12 @@ from skate.serve._settings import (
     positive,
     positive_integer,
 )
-from skate.serve.config import AutoscalingConfig, BackpressureConfig, RequestRouterConfig
+from skate.serve.config import (
+    AutoscalingConfig,
+    BackpressureConfig,
+    DeploymentActorConfig,
+    RequestRouterConfig,
+)
 from skate.util.placement_group import STRATEGIES
 
 Options = dict[str, Any]  # by name
@@ -128,6 +133,16 @@ def _label_selectors(name: str, value: object) -> list[Any]:
     return list(instances((list, tuple), "a list of dictionaries, one per bundle")(name, value))
 
 
+def _actors(name: str, value: object) -> tuple[DeploymentActorConfig, ...]:
+    """Check the actors that replicas share."""
+    given = instances((list, tuple), "a list of DeploymentActorConfig")(name, value)
+    actors = tuple(DeploymentActorConfig.of(name, one) for one in given)
+    names = [one.name for one in actors]
+    if len(set(names)) < len(names):
+        raise wrong_value(name, names, "actors with different names")
+    return actors
+
+
 def _logging(name: str, value: object) -> Any:
     from skate.serve.schema import LoggingConfig  # which needs pydantic
 
@@ -173,7 +188,7 @@ _CHECKS: dict[str, Check] = {
     "logging_config": optional(_logging),
     "request_router_config": optional(RequestRouterConfig.of),
     "gang_scheduling_config": _not_here("replicas start one by one here"),
-    "deployment_actors": _not_here("start an actor of your own, with a name"),
+    "deployment_actors": optional(_actors),
 }
 
 

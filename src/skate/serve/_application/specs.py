@@ -22,13 +22,15 @@ _RUN = "+"  # in a version, between the fingerprint and what makes each run a ne
 
 
 class DeploymentSpec(NamedTuple):
-    """A deployment as the controller keeps it. `code`: class or function, and its arguments."""
+    """A deployment as the controller keeps it. `code`: class or function, its arguments, and the
+    actors that its replicas share."""
 
     id: DeploymentID
     code: Packed
     version: str  # of whatever needs new replicas when it changes
     options: DeploymentOptions
     is_ingress: bool = False
+    has_actors: bool = False
 
     def following(self, last: DeploymentSpec | None) -> DeploymentSpec:
         """Return the same, with the version before if only the run is another: replicas stay."""
@@ -145,14 +147,16 @@ def _building(builder: _Builder) -> Iterator[None]:
 def _spec(builder: _Builder, app: Application, is_ingress: bool) -> DeploymentSpec:
     name = builder.name_of(app)
     deployment = _overridden(builder, name, app._bound_deployment)
-    parts = (deployment.func_or_class, deployment.init_args, deployment.init_kwargs)
+    actors = deployment.deployment_actors
+    parts = (deployment.func_or_class, deployment.init_args, deployment.init_kwargs, actors)
     code = dumps(parts, f"deployment {name}").packed()
     options = deployment.deployment_options
     deployment.check_router()
     version = _fingerprint(code, deployment, options)
     if deployment.version is None and not builder.keep_unchanged:
         version = f"{version}{_RUN}{new_tag()}"
-    return DeploymentSpec(DeploymentID(name, builder.app_name), code, version, options, is_ingress)
+    id = DeploymentID(name, builder.app_name)
+    return DeploymentSpec(id, code, version, options, is_ingress, bool(actors))
 
 
 def _overridden(builder: _Builder, name: str, deployment: Deployment) -> Deployment:

@@ -20,6 +20,7 @@ import skate
 from skate._core.live_rows import announce
 from skate.serve._application.specs import ApplicationSpec
 from skate.serve._controller.applications import Applications, live_rows_of
+from skate.serve._controller.deployment_actors import DeploymentActors
 from skate.serve._controller.deployment_state import DeploymentState
 from skate.serve._controller.publisher import Publisher
 from skate.serve._controller.replica_manager import ReplicaManager
@@ -60,6 +61,7 @@ class ServeController:
         self._manager = ReplicaManager(self._happened, self._invitation)
         self._saved_state = SavedState()
         self._scaling = Scaling(self._apps)
+        self._actors = DeploymentActors()
         self._waiters: list[asyncio.Event] = []
         self._main: asyncio.Task[None] | None = None
         self._http: HTTPOptions | None = None
@@ -275,6 +277,7 @@ class ServeController:
             for action in state.reconcile(now):
                 self._manager.perform(state, action)
         gone = self._apps.tidy()
+        self._actors.step(self._apps.deployments)
         self._publish(gone)
         self._invite()
         if gone:
@@ -354,6 +357,7 @@ class ServeController:
             if id in self._apps.deployments:
                 self._apps.deployments[id].wanted = count
         self._http = saved.http
+        self._actors.find()
         addresses = await self._manager.adopt(self._apps.deployments)
         self._save()
         if saved.http is not None:

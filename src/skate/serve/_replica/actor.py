@@ -26,6 +26,7 @@ from skate.serve import context as serve_context
 from skate.serve._application.options import DeploymentOptions
 from skate.serve._application.specs import DeploymentSpec
 from skate.serve._identity import NAMESPACE, DeploymentID, ReplicaID
+from skate.serve._replica import deployment_actors
 from skate.serve._replica.load_reports import ReplicaLoad, StatsReports, Traffic
 from skate.serve._replica.logs import ReplicaLogs
 from skate.serve._replica.user_code import UserCode
@@ -147,15 +148,23 @@ class Replica:
         self._starting = asyncio.current_task()
         if self.controller is not None:
             _client.use(self.controller)
-        target, args, kwargs = loads(self.spec.code)
+        target, args, kwargs, actors = loads(self.spec.code)
         self.code = UserCode(target, args, kwargs, self.max_ongoing_requests)
         self.context = ReplicaContext(
-            self.id, None, self.options, ReplicaRank(rank), world_size, self._models_changed
+            self.id,
+            None,
+            self.options,
+            ReplicaRank(rank),
+            world_size,
+            self._models_changed,
+            self.spec.version,
         )
         self._owns_process = os.getpid() != controller_pid
         self._enter()
         self._plan_logs()
         self._plan_reports()
+        if actors:
+            await deployment_actors.start_all(self.deployment_id, self.spec.version, actors)
         await self.code.construct()
         self.context.servable_object = self.code.instance
         if self.options.user_config is not None:
