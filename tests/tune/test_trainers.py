@@ -44,6 +44,12 @@ def test_a_trainer_is_tuned(session, tmp_path):
     assert best.checkpoint.to_dict() == {"step": 2}
 
 
+def test_a_space_of_names_that_a_trainer_has_not_is_refused_before_any_trial():
+    trainer = DataParallelTrainer(lambda config: None, scaling_config=ScalingConfig(num_workers=1))
+    with pytest.raises(ValueError, match=r"no \['lr'\] to tune.*train_loop_config"):
+        tune.Tuner(trainer, param_space={"lr": tune.uniform(0, 1)})
+
+
 def test_what_a_killed_attempt_has_left_is_deleted_by_the_next(session, tmp_path):
     def failing():
         from skate import train

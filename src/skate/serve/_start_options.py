@@ -29,7 +29,7 @@ def takes_older_start_options(start: Callable[P, R]) -> Callable[P, R]:
     signature = inspect.signature(start)
 
     @functools.wraps(start)
-    def with_older_options(*args: P.args, **kwargs: P.kwargs) -> R:
+    def _with_older_options(*args: P.args, **kwargs: P.kwargs) -> R:
         known = {name: value for name, value in kwargs.items() if name in signature.parameters}
         older = {name: value for name, value in kwargs.items() if name not in known}
         bound = signature.bind(*args, **known)
@@ -39,7 +39,7 @@ def takes_older_start_options(start: Callable[P, R]) -> Callable[P, R]:
             )
         return start(*bound.args, **bound.kwargs)
 
-    return with_older_options
+    return _with_older_options
 
 
 def with_older_http_options(

@@ -6,7 +6,7 @@ import copy
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,15 +75,20 @@ def _own_folder(session: RunSession) -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix=WORKERS, dir=place)
 
 
-def changed(trainer: BaseTrainer, config: Config) -> BaseTrainer:
-    """A copy of the trainer with what the trial's configuration says."""
-    fresh = copy.copy(trainer)
-    unknown = [name for name in config if name not in CHANGEABLE and not hasattr(fresh, name)]
+def check_names(trainer: BaseTrainer, names: Iterable[str]) -> None:
+    """Refuse what is no parameter of a trainer, in a trial's configuration or a search space."""
+    unknown = [name for name in names if name not in CHANGEABLE and not hasattr(trainer, name)]
     if unknown:
         raise ValueError(
             f"a trainer has no {unknown} to tune; it has {CHANGEABLE}, as in "
             '{"train_loop_config": {"lr": tune.uniform(0, 1)}}'
         )
+
+
+def changed(trainer: BaseTrainer, config: Config) -> BaseTrainer:
+    """A copy of the trainer with what the trial's configuration says."""
+    check_names(trainer, config)
+    fresh = copy.copy(trainer)
     for name, value in config.items():
         before = getattr(fresh, name, None)
         if isinstance(value, dict) and isinstance(before, dict):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -171,6 +172,12 @@ class BaseTrainer:
         from skate.train._trial import TrainerTrial
 
         return TrainerTrial(self)
+
+    def _check_space(self, space: Mapping[str, object]) -> None:
+        """Refuse a search space whose names are no parameters of this trainer."""
+        from skate.train._trial import check_names
+
+        check_names(self, space)
 
     def __repr__(self) -> str:
         shown = {"scaling_config": self.scaling_config, "run_config": self.run_config}

@@ -97,6 +97,8 @@ class Tuner:
     ) -> None:
         self._trainable = trainable
         self._param_space = _as_space(param_space)
+        if not isinstance(trainable, type) and hasattr(trainable, "_check_space"):  # a trainer
+            trainable._check_space(self._param_space)
         self._tune_config = as_config(TuneConfig, tune_config)
         self._run_config = as_config(RunConfig, run_config or _run_config_of(trainable))
         self._previous_space: dict[str, Any] | None = None  # where another was given to `restore`

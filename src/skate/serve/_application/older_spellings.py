@@ -42,10 +42,10 @@ def takes_older_options(function: Callable[P, R]) -> Callable[P, R]:
     known = [name for name in inspect.signature(function).parameters if name[0] != "_"]
 
     @functools.wraps(function)
-    def with_older_options(*args: P.args, **kwargs: P.kwargs) -> R:
+    def _with_older_options(*args: P.args, **kwargs: P.kwargs) -> R:
         return function(*args, **_renamed(kwargs, known))
 
-    return with_older_options
+    return _with_older_options
 
 
 def _renamed(given: GivenOptions, known: Iterable[str]) -> Options:
