@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from typing import Any
 
 import pytest
@@ -295,3 +296,67 @@ def test_filters_that_cannot_be(wrong: tuple[str, str, str]) -> None:
     with pytest.raises(ValueError, match="a filter"):
         state.list_actors(filters=[wrong])
     del actor
+
+
+@local_only
+def test_workers_that_have_ended_say_why(flag: Any) -> None:
+    @skate.remote
+    class Broken:
+        def __init__(self, tell: Any) -> None:
+            skate.get(tell.tell.remote(os.getpid()))
+            raise ValueError("no construction")
+
+    @skate.remote(num_cpus=0)
+    class Told:
+        def __init__(self) -> None:
+            self.pid = 0
+
+        def tell(self, pid: int) -> None:
+            self.pid = pid
+
+        def told(self) -> int:
+            return self.pid
+
+    @skate.remote(max_retries=0)
+    def hold(begun: Any, never: Any) -> None:
+        begun.set()
+        never.wait()
+
+    def started(name: str) -> tuple[Any, int]:
+        actor = Sleeper.options(name=name, num_cpus=0).remote()
+        pid = skate.get(actor.pid.remote(), timeout=60)
+        (row,) = state.list_workers(filters=[("pid", "=", pid)])
+        assert (row.is_alive, row.exit_type, row.exit_detail) == (True, None, None)
+        assert row.start_time_ms > 0
+        assert row.end_time_ms == 0
+        return actor, pid
+
+    def ended(pid: int, exit_type: str, word: str) -> None:
+        eventually(lambda: not state.list_workers(filters=[("pid", "=", pid)])[0].is_alive)
+        (row,) = state.list_workers(filters=[("pid", "=", pid)])
+        assert row.exit_type == exit_type
+        assert word in row.exit_detail
+        assert row.end_time_ms >= row.start_time_ms
+        assert state.get_worker(row.worker_id) == row
+
+    _, pid = started("killed from outside")
+    os.kill(pid, signal.SIGKILL)
+    ended(pid, "SYSTEM_ERROR", "SIGKILL")
+    actor, pid = started("killed")
+    skate.kill(actor)
+    ended(pid, "INTENDED_SYSTEM_EXIT", "kill")
+    actor, pid = started("falling")
+    with pytest.raises(skate.exceptions.ActorDiedError):
+        skate.get(actor.fall.remote(), timeout=60)
+    ended(pid, "SYSTEM_ERROR", "code 1")
+    told = Told.remote()
+    broken = Broken.options(num_cpus=0).remote(told)
+    eventually(lambda: skate.get(told.told.remote()))
+    ended(skate.get(told.told.remote()), "USER_ERROR", "constructor")
+    del broken
+    held = hold.remote(flag("begun"), flag("never"))
+    flag("begun").wait()
+    task = state.get_task(held)
+    assert task is not None
+    skate.cancel(held, force=True)
+    ended(task.worker_pid, "INTENDED_USER_EXIT", "cancel")

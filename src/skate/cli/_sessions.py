@@ -213,7 +213,8 @@ def _list(
     from skate.engine.sessions import resident_bytes
 
     wanted = [pair_of(one, _FILTER_FORM) for one in filters]
-    rows = [row for one in _answering(session) for row in _rows(one, kind)]
+    asked = "live_workers" if kind == "workers" else kind
+    rows = [row for one in _answering(session) for row in _rows(one, asked)]
     for key, _ in wanted:
         if rows and not any(key in row for row in rows):
             raise ValueError(f"--filter takes one of {', '.join(rows[0])}; got {key!r}")

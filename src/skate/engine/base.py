@@ -428,7 +428,8 @@ class Engine(ABC):
 
     @abstractmethod
     def state(self, kind: str) -> list[dict[str, Any]]:
-        """A row for each of the "actors", "tasks", "objects" or "workers", with Ray's keys."""
+        """A row for each of the "actors", "tasks", "objects" or "workers", with Ray's keys; also
+        of what has ended lately, but objects."""
 
     def locations(
         self, refs: Sequence[ObjectRef[object]], timeout_ms: int

@@ -116,7 +116,9 @@ list_tasks: Listing = _lister(
     _of("tasks"), "List tasks and calls, also those that have ended lately."
 )
 list_objects: Listing = _lister(_of("objects"), "List the objects that someone refers to.")
-list_workers: Listing = _lister(_of("workers"), "List the processes that run tasks and actors.")
+list_workers: Listing = _lister(
+    _of("workers"), "List processes that run tasks and actors, also those that ended."
+)
 list_nodes: Listing = _lister(_nodes, "List the machines.")
 list_placement_groups: Listing = _lister(
     _groups, "List placement groups, also those that were removed."

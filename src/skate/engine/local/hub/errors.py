@@ -90,6 +90,21 @@ def how_it_ended(worker: WorkerProcess) -> str:
     return f"{who} exited with code {code}"
 
 
+def exit_reason(worker: WorkerProcess) -> StopReason:
+    """Return why a process has ended, or was ended, with Ray's word for such an end."""
+    if worker.evicted is not None:
+        return StopReason(str(worker.evicted.error), "NODE_OUT_OF_MEMORY")
+    if worker.actor is not None and worker.actor.stop_reason is not None:
+        return worker.actor.stop_reason
+    if worker.ending is not None and any(task.cancelled for task in worker.in_flight.values()):
+        return CANCELLED
+    if worker.ending == NOT_NEEDED:
+        return StopReason("it was idle, and not needed any more", "INTENDED_SYSTEM_EXIT")
+    if worker.ending == MAX_CALLS:
+        return StopReason("its function was called max_calls times", "INTENDED_USER_EXIT")
+    return StopReason(how_it_ended(worker))
+
+
 def exitcode(worker: WorkerProcess) -> int | None:
     return None if worker.status is None else os.waitstatus_to_exitcode(worker.status)
 
@@ -101,10 +116,15 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-# Why actors end that were meant to.
+# Why workers are ended (`WorkerProcess.ending`).
+NOT_NEEDED = "not needed any more"
+MAX_CALLS = "max_calls"
+
+# Why actors and other workers end that were meant to.
 KILLED = StopReason("it was killed by `skate.kill`", "INTENDED_SYSTEM_EXIT")
 UNREACHABLE = StopReason("all handles to it are gone", "INTENDED_SYSTEM_EXIT")
 GROUP_REMOVED = StopReason("its placement group was removed", "INTENDED_SYSTEM_EXIT")
+CANCELLED = StopReason("its task was cancelled by `skate.cancel` with force", "INTENDED_USER_EXIT")
 CONSTRUCTOR_FAILED = StopReason("its constructor failed", "USER_ERROR")
 
 

@@ -22,6 +22,7 @@ from skate.engine.local.hub.counts import Counts
 from skate.engine.local.hub.dispatch import Dispatch
 from skate.engine.local.hub.functions import Functions
 from skate.engine.local.hub.idle import IdleWorkers
+from skate.engine.local.hub.inventory import ended_worker_row
 from skate.engine.local.hub.lifecycle import ActorLifecycle
 from skate.engine.local.hub.losses import WorkerLosses
 from skate.engine.local.hub.memory_guard import MemoryGuard
@@ -108,6 +109,7 @@ class Hub:
         memory_guard: tuple[float, float],
     ) -> None:
         self._ports = ports
+        self._info = info
         self.state = state = State(entries)
         self.outbox = outbox = WorkerOutbox(ports.reactor)
         self.unread: PackedUnreadErrors = PackedUnreadErrors(ports.reactor.after)
@@ -239,6 +241,8 @@ class Hub:
     # -- from what was made first to what was made later ---------------------------------------
 
     def _lose(self, worker: WorkerProcess) -> None:
+        if worker.pid > 0:
+            self.state.ended_workers.append(ended_worker_row(self._info, worker))
         self._losses.lose(worker)
 
     def _unwanted(self, entry: ObjectEntry) -> None:

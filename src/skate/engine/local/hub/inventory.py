@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from skate import exceptions
 from skate._core import serialization
-from skate.engine.local.hub import actors
+from skate.engine.local.hub import actors, errors
 from skate.engine.local.hub.resources import from_units
 from skate.engine.local.hub.work import TaskRun
 from skate.engine.local.objects import FAILED, INLINE, STORED, ObjectEntry
@@ -40,12 +41,13 @@ _ERROR_TYPES: dict[type, str] = {
 
 
 def rows(info: SessionFacts, state: State, kind: str) -> list[Row]:
-    """Return all rows of a kind: "actors", "tasks", "objects" or "workers"."""
+    """Return all rows of a kind: "actors", "tasks", "objects", "workers" or "live_workers"."""
     make: dict[str, Callable[[SessionFacts, State], list[Row]]] = {
         "actors": _actors,
         "tasks": _tasks,
         "objects": _objects,
-        "workers": _workers,
+        "workers": lambda info, state: [*_live_workers(info, state), *state.ended_workers],
+        "live_workers": _live_workers,
     }
     return make[kind](info, state)
 
@@ -244,7 +246,7 @@ def _size(entry: ObjectEntry) -> int:
     return len(entry.data) if isinstance(entry.data, (bytes, bytearray, memoryview)) else 0
 
 
-def _workers(info: SessionFacts, state: State) -> list[Row]:
+def _live_workers(info: SessionFacts, state: State) -> list[Row]:
     return [_worker_row(info, worker) for worker in state.workers.values()]
 
 
@@ -254,11 +256,28 @@ def _worker_row(info: SessionFacts, worker: WorkerProcess) -> Row:
         "is_alive": True,
         "worker_type": "WORKER",
         "exit_type": None,
+        "exit_detail": None,
         "node_id": info.node_id,
         "ip": "127.0.0.1",
         "pid": worker.pid,
+        "start_time_ms": int(worker.began * 1000),
+        "end_time_ms": 0,
         "state": _worker_state(worker),
         "runs": [task.name for task in worker.in_flight.values() if task_state(task) == "RUNNING"],
+    }
+
+
+def ended_worker_row(info: SessionFacts, worker: WorkerProcess) -> Row:
+    """Return the row of a process that has just ended, with the reason."""
+    reason = errors.exit_reason(worker)
+    return {
+        **_worker_row(info, worker),
+        "is_alive": False,
+        "exit_type": reason.exit_type,
+        "exit_detail": reason.why,
+        "end_time_ms": int(time.time() * 1000),
+        "state": "ENDED",
+        "runs": [],
     }
 
 

@@ -60,7 +60,7 @@ def gathered(info: SessionFacts, hub: Hub, ended: int, failed: int, gone: int) -
         "resources": total,
         "available": hub.requests.answers["available_resources"](),
         "objects": len(state.entries),
-        "workers": [_worker(row) for row in inventory.rows(info, state, "workers")],
+        "workers": [_worker(row) for row in inventory.rows(info, state, "live_workers")],
         "actors": [
             inventory.actor_row(info, actor)
             for actor in islice(state.actors.values(), _MOST_ACTORS)

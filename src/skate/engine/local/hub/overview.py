@@ -23,7 +23,7 @@ def summary(info: SessionFacts, state: State) -> Row:
     objects = inventory.rows(info, state, "objects")
     spilled = sum(row["object_size"] for row in objects if row["spilled"])
     return {
-        "workers": _counted(inventory.rows(info, state, "workers")),
+        "workers": _counted(inventory.rows(info, state, "live_workers")),
         "actors": _counted(inventory.rows(info, state, "actors")),
         "tasks": _counted(inventory.rows(info, state, "tasks")),
         "objects": len(objects),

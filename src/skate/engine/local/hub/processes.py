@@ -16,6 +16,7 @@ from skate._core.optional_imports import ray_is_skate
 from skate.engine.local import forkserver, open_files
 from skate.engine.local import messages as m
 from skate.engine.local.coverage_runs import is_measured
+from skate.engine.local.hub.errors import NOT_NEEDED
 from skate.engine.local.hub.launches import WorkerLaunches
 from skate.engine.local.hub.servers import WARM_UP_SECONDS, ForkServer, Servers
 from skate.engine.local.hub.work import HubTask
@@ -176,7 +177,7 @@ class Processes:
 
     def retire(self, worker: WorkerProcess) -> None:
         """Ask it to exit; insist after a while."""
-        worker.ending = worker.ending or "not needed any more"
+        worker.ending = worker.ending or NOT_NEEDED
         self._outbox.send(worker, m.ExitWorker())
         self._ports.call_later(_GRACE_SECONDS, lambda: self._insist(worker))
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _MOST_RUNS = 10_000  # remembered
 _MOST_ENDED_ACTORS = 1_000
+_MOST_ENDED_WORKERS = 1_000
 _MOST_REMOVED_GROUPS = 1_000
 _MOST_FAILURES = 1_000
 _LARGEST_FAILURE_BYTES = 1 << 16  # remembered: an error may hold any value
@@ -42,6 +43,7 @@ class State:
     def __init__(self, entries: dict[int, ObjectEntry]) -> None:
         self.entries = entries  # all objects
         self.workers: dict[int, WorkerProcess] = {}  # that are or will be, by process number
+        self.ended_workers: deque[Row] = deque(maxlen=_MOST_ENDED_WORKERS)
         self.functions: dict[int, ExportedFunction] = {}  # that workers may submit tasks of
         self.children: dict[int, set[int]] = {}  # tasks by the task that submitted them
         self.actors: dict[int, HubActor] = {}  # that are not dead

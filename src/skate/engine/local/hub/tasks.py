@@ -196,7 +196,7 @@ class TaskLifecycle:
         if not task.cancelled:  # its time says nothing about others
             function.ran(micros)
         if task.plan.max_calls and worker.count_call(function.key) >= task.plan.max_calls:
-            worker.ending = "max_calls"
+            worker.ending = errors.MAX_CALLS
         self._close(task)
         self._answered.append(worker)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +46,7 @@ class WorkerProcess:
     """The process, what it runs, and what it holds."""
 
     __slots__ = (
-        "actor", "allocation", "answered", "blocked", "calls", "connection", "ending",
+        "actor", "allocation", "answered", "began", "blocked", "calls", "connection", "ending",
         "environment", "evicted", "exclusive", "exported", "failure", "functions", "holds",
         "in_flight", "last_words", "launch", "listening", "loans", "never_started",
         "number", "options", "order", "pid", "promised", "server", "shape", "since", "status",
@@ -54,6 +55,7 @@ class WorkerProcess:
 
     def __init__(self, number: int, environment: Environment, connection: Connection) -> None:
         self.number: int = number
+        self.began: float = time.time()
         self.environment: Environment = environment
         self.connection: Connection = connection
         self.launch: Launch | None = None  # until a process has been started

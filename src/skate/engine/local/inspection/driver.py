@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-_OF_THE_HUB = ("actors", "objects", "tasks", "workers")
+_OF_THE_HUB = ("actors", "live_workers", "objects", "tasks", "workers")
 
 
 def of_driver(engine: LocalEngine) -> Inspection:
