@@ -187,6 +187,17 @@ class TestColumns:
         assert dataset.rename_columns({"b": "c"}).columns() == ["id", "c"]
         assert dataset.rename_columns(["x", "y"]).columns() == ["x", "y"]
 
+    @pytest.mark.parametrize(
+        "how", [{"fn": lambda row: True}, {"expr": "a > 1"}], ids=["fn", "expr"]
+    )
+    def test_filter_of_nothing_gives_nothing(self, how):
+        nothing = skate.data.from_items([]).filter(**how)
+        assert (nothing.count(), nothing.take_all()) == (0, [])
+        assert nothing.materialize().count() == 0
+
+    def test_filter_of_rows_without_columns(self):
+        assert skate.data.range(3).select_columns([]).filter(lambda row: False).count() == 0
+
     def test_filter_with_text_about_numbers_that_are_none(self) -> None:
         rows = [{"id": 0, "x": 1.0}, {"id": 1, "x": float("nan")}, {"id": 2, "x": None}]
         dataset = skate.data.from_items(rows)

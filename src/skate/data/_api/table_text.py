@@ -22,11 +22,9 @@ def table_text(schema: Schema, bundles: Sequence[Bundle]) -> str:
         schema: Of the rows.
         bundles: Rows in memory; none shows the columns only.
     """
-    heads: list[list[object]] = [
-        [*schema.names], ["---"] * len(schema.names), [*schema.type_texts]
-    ]  # fmt: skip
+    heads: list[Sequence[object]] = [schema.names, ["---"] * len(schema.names), schema.type_texts]
     rows = _shown(bundles, schema.names)
-    lines = [[_cell(value) for value in line] for line in heads + rows]
+    lines = [[_cell(value) for value in line] for line in [*heads, *rows]]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     text = [_line("│", "┆", [f" {c:<{w}} " for c, w in zip(line, widths, strict=True)], "│")
             for line in lines]  # fmt: skip

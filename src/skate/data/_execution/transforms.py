@@ -115,9 +115,11 @@ class TransformChain:
     def pieces(self, block: Block) -> Iterator[Block]:
         """The block in pieces that are not too large."""
         rows = block.num_rows
-        count = max(1, min(rows, round(block.nbytes / self.max_bytes)))
-        step = max(1, -(-rows // count))
-        return (block.slice(start, step) for start in range(0, max(1, rows), step))
+        count = min(rows, round(block.nbytes / self.max_bytes))
+        if count <= 1:  # a slice of a table without columns has as many rows as are asked for
+            return iter([block])
+        step = -(-rows // count)
+        return (block.slice(start, step) for start in range(0, rows, step))
 
 
 def _opened(payloads: Sequence[Any]) -> Iterator[Block]:

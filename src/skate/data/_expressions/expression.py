@@ -455,7 +455,7 @@ class FilterStep:
 
     def __call__(self, blocks: Iterator[Block]) -> Iterator[Block]:
         for block in blocks:
-            yield block.filter(self._mask(block))
+            yield block.filter(self._mask(block)) if block.column_names else block
 
     def _mask(self, block: Block) -> Any:
         mask = self.expression.evaluate(block)
