@@ -92,6 +92,30 @@ class TestTheSameRows:
         assert rows(one) == rows(other)
         assert one.schema == other.schema
 
+    @pytest.mark.parametrize("nulls", [True, False])
+    def test_all_rows_are_one_group(self, nulls: bool) -> None:
+        makers = (agg.Sum, agg.Mean, agg.Max, agg.Std, agg.Quantile, agg.Unique)
+        functions = [make(on, ignore_nulls=nulls) for make in makers for on in ("k", "n")]
+        one, other = both_ways(
+            lambda: dataset(blocks_of("int", 2)).groupby(None).aggregate(agg.Count(), *functions)
+        )
+        assert len(rows(one)) == 1
+        for name in one.column_names:
+            expected, found = (table[name][0].as_py() for table in (one, other))
+            assert found == pytest.approx(expected) if "std" in name else found == expected, name
+        assert one.schema == other.schema
+
+    def test_a_function_sees_all_rows(self) -> None:
+        def counted(group: pa.Table) -> pa.Table:
+            return pa.table({"rows": [group["n"].to_pylist()]})
+
+        one, other = both_ways(
+            lambda: (
+                dataset(blocks_of("int", 2)).groupby(None).map_groups(counted, batch_format=None)
+            )
+        )
+        assert rows(one) == rows(other)
+
     def test_groups_by_states(self) -> None:
         one, other = both_ways(
             lambda: dataset(blocks_of("int", 2)).groupby("k").aggregate(agg.Quantile("n"))

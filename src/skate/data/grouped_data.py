@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import cloudpickle
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,6 +26,7 @@ from skate.data._arrow.blocks import (
 from skate.data._arrow.dictionaries import without_dictionary
 from skate.data._arrow.sorting import sort_table
 from skate.data._execution.bundles import Bundle, Hoard, bundle_of, table_of
+from skate.data._execution.dividing import Division, Undivided
 from skate.data._execution.exchange import beside, by_engine, by_ranges
 from skate.data._execution.partitions import Divisions, Gathering, Side
 from skate.data._execution.transforms import blame, block_limit, copied, joined, portions
@@ -65,10 +67,6 @@ class Grouping(Gathering):
     keys: tuple[str, ...] = ()
 
     @property
-    def can_be_divided(self) -> bool:
-        return bool(self.keys)
-
-    @property
     def sampled(self) -> tuple[str, ...]:
         return self.keys
 
@@ -83,7 +81,13 @@ class Grouping(Gathering):
             yield from self.cut(self.of_tables([table]), self.blocks_of_parts(1))
 
     def divisions(self, sides: Sequence[Side], parts: int) -> Divisions:
-        return by_ranges(sides[0], self.order, parts, self.blocks_of_parts(parts))
+        if self.keys:
+            return by_ranges(sides[0], self.order, parts, self.blocks_of_parts(parts))
+        return Divisions([[self.undivided()] * len(sides[0].groups)], [1])
+
+    def undivided(self) -> Division:
+        """Return what becomes of the rows of each task, if all of them are one group."""
+        return Undivided()
 
     def blocks_of_parts(self, parts: int) -> int:
         """Return in how many blocks the result of each part is."""
@@ -99,7 +103,12 @@ class Aggregate(Grouping):
     def of_tables(self, tables: Sequence[Block], part: int = 0) -> Block:
         return self.all_groups(tables[0])
 
+    def undivided(self) -> Division:
+        return IntoStates(self.functions)
+
     def finished(self, tables: Sequence[Block], part: int) -> Block:
+        if not self.keys:
+            return result_of_states(tables[0], self.functions)
         return by_engine(self, tables)
 
     def all_groups(self, table: Block) -> Block:
@@ -146,10 +155,8 @@ class Aggregate(Grouping):
     def _by_states(self, table: Block) -> Block:
         groups = list(groups_of(table, self.keys))
         results = block_of_rows([self._results(group) for group in groups])
-        for function in self.functions:
-            field = function.output_field(table.schema)
-            if field is not None and groups:
-                results = set_column(results, field.name, results[field.name].cast(field.type))
+        if groups:
+            results = with_types(results, [f.output_field(table.schema) for f in self.functions])
         keys = concat([group.select(list(self.keys)).slice(0, 1) for group in groups])
         return beside([keys, results]) if self.keys else results
 
@@ -167,6 +174,40 @@ def _places(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
         used.add(place)
         places.append(place)
     return places
+
+
+_STATE = "state"
+
+
+@dataclass(frozen=True)
+class IntoStates(Division):
+    """Rows become the states of aggregations, of which their types are known, too."""
+
+    functions: tuple[agg.AggregateFn, ...]
+    parts: range = range(1)
+
+    def pieces(self, table: Block) -> Iterator[Block]:
+        states = [function.add(function.zero(()), table) for function in self.functions]
+        fields = [function.output_field(table.schema) for function in self.functions]
+        yield pa.table({_STATE: [cloudpickle.dumps((states, fields))]})
+
+
+def result_of_states(table: Block, functions: Sequence[agg.AggregateFn]) -> Block:
+    """Return one row, of the states that tasks of this execution have made."""
+    parts = [cloudpickle.loads(state.as_py()) for state in table[_STATE]]
+    states, fields = parts[0]
+    for others, _ in parts[1:]:
+        states = [f.merge(a, b) for f, a, b in zip(functions, states, others, strict=True)]
+    results = {f.name: f.finalize(state) for f, state in zip(functions, states, strict=True)}
+    return with_types(block_of_rows([results]), fields)
+
+
+def with_types(results: Block, fields: Sequence[pa.Field | None]) -> Block:
+    """Return results in the types that aggregations say they have."""
+    for field in fields:
+        if field is not None:
+            results = set_column(results, field.name, results[field.name].cast(field.type))
+    return results
 
 
 @dataclass(frozen=True, eq=False)

@@ -82,6 +82,16 @@ class ByHash(Division):
 
 
 @dataclass(frozen=True)
+class Undivided(Division):
+    """All rows are one part."""
+
+    parts: range = range(1)
+
+    def pieces(self, table: Block) -> Iterator[Block]:
+        yield table
+
+
+@dataclass(frozen=True)
 class ByPlace(Division):
     """The first rows are the first part, and so on."""
 

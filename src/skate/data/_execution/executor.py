@@ -174,8 +174,7 @@ class PlanExecution:
         finished."""
         inputs = [self._hoard(child) for child in node.inputs]
         size = sum(each.size for each in inputs)
-        divides = node.can_be_divided and any(each.rows for each in inputs)
-        if not divides or not is_divided(size, self.context):
+        if not any(each.rows for each in inputs) or not is_divided(size, self.context):
             done = Meter(self.stats.stage(node.name, "driver")).output(node.in_memory(inputs))
             yield from self._staged(done, fuse(above))
             return

@@ -122,10 +122,6 @@ class Gathering(plan.Exchange):
     def in_memory(self, inputs: Sequence[Hoard]) -> Iterator[Bundle]:
         """Return the result for rows that fit into this process."""
 
-    @property
-    def can_be_divided(self) -> bool:
-        return True
-
     def repeatable(self) -> Gathering:
         """Return the same, with nothing left to chance: tasks that are repeated do the same."""
         return self

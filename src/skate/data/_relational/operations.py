@@ -187,19 +187,19 @@ def _named(frame: Frame, on: Sequence[str], keys: Sequence[str], new: Mapping[st
 
 
 def lowered_aggregate(node: Aggregate, frame: Frame, ordered: bool) -> Frame:
-    """Return one row per group, sorted by its keys."""
+    """Return one row per group, sorted by its keys; without keys, one row."""
     keys = list(node.keys)
     names = [*keys, *(function.name for function in node.functions)]
-    if not keys or len(set(names)) < len(names) or not all(map(frame.carries, keys)):
+    if len(set(names)) < len(names) or not all(map(frame.carries, keys)):
         raise UnlikeArrowError
     if any(is_float(frame.schema.field(key).type) for key in keys):
         raise UnlikeArrowError  # -0.0 is a group of its own
     columns = [_aggregated(function, frame).alias(function.name) for function in node.functions]
     schema = node.table_of_groups(frame.schema.empty_table()).schema
     wanted = [_cast_to(schema.field(function.name)) for function in node.functions]
-    lazy = frame.lazy.group_by(keys).agg(columns).with_columns(wanted)
-    found = Frame(lazy, schema)
-    if not ordered:
+    lazy = frame.lazy.group_by(keys).agg(columns) if keys else frame.lazy.select(columns)
+    found = Frame(lazy.with_columns(wanted), schema)
+    if not ordered or not keys:
         return found
     return replace(found, lazy=_sorted(found, [(key, "ascending") for key in keys]))
 
