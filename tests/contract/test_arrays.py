@@ -1,9 +1,12 @@
 """Arrays and other buffers: exact, read-only, without a copy."""
 
+import gc
+
 import numpy as np
 import pytest
 
 import skate
+from skate._facade.api import get_own
 from tests.support import eventually, local_only
 
 pytestmark = pytest.mark.usefixtures("engine")
@@ -92,6 +95,35 @@ def test_arrays_begin_where_vector_instructions_want_them(dtype, copy, size):
         assert array.ctypes.data % 64 == 0
         assert array.sum() in (size, size + 1, size + 2)
     assert not any(skate.get(misaligned.remote(*arrays), timeout=60))
+
+
+@pytest.mark.differs_from_ray("only skate has get_own")
+@pytest.mark.parametrize("numbers", [10, 100_000])
+def test_memory_of_ones_own_is_seen_by_nobody_else(numbers):
+    ref = skate.put({"a": np.zeros(numbers), "b": np.zeros(numbers)})
+    before = skate.get(ref)["a"]
+    own, other = get_own(ref), get_own(ref)
+    own["a"] += 1
+    other["b"] += 2
+    assert own["a"].min() == 1
+    assert own["b"].max() == 0
+    assert other["a"].max() == 0
+    assert other["b"].min() == 2
+    assert before.max() == skate.get(ref)["a"].max() == 0
+    del ref
+    gc.collect()
+    assert own["a"].min() == 1
+    assert own["b"].max() == 0
+
+
+@pytest.mark.differs_from_ray("only skate has get_own")
+def test_an_error_is_raised_to_who_wants_memory_of_his_own():
+    @skate.remote
+    def fail():
+        raise KeyError("gone")
+
+    with pytest.raises(KeyError, match="gone"):
+        get_own(fail.remote())
 
 
 @pytest.mark.differs_from_ray("only skate has copy=True")

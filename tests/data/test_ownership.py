@@ -10,6 +10,8 @@ import pytest
 
 import skate
 import skate.data
+from skate.data._execution import batching
+from skate.data._execution.batching import tensor_of
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -85,3 +87,47 @@ def test_datasets_do_not_change_with_what_they_were_made_of():
     datasets = skate.data.from_numpy(array), skate.data.from_pandas(frame)
     array[0] = frame.loc[0, "data"] = 55
     assert [dataset.take(1) for dataset in datasets] == [[{"data": 0.0}]] * 2
+
+
+class TestBlocksOfTheObjectStore:
+    """Each iteration has memory of its own, of which only what is written to is copied."""
+
+    @staticmethod
+    def computed():
+        def zeros(batch):
+            array = np.zeros((len(batch["id"]), 64, 64), np.float32)
+            return {"x": array, "same": array, "number": batch["id"]}
+
+        return skate.data.range(32, override_num_blocks=1).map_batches(zeros, batch_size=None)
+
+    @pytest.mark.parametrize("kept", [False, True])
+    def test_what_is_written_is_seen_nowhere_else(self, kept):
+        dataset = self.computed().materialize() if kept else self.computed()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # torch's, of memory that is read-only
+            for _ in range(2):
+                for number, batch in enumerate(dataset.iter_torch_batches(batch_size=8)):
+                    assert batch["x"].sum() == batch["same"].sum() == 0
+                    assert batch["number"].tolist() == list(range(8 * number, 8 * number + 8))
+                    batch["x"].add_(1)
+                    assert batch["same"].sum() == 0
+                    batch["number"].zero_()
+
+    @pytest.mark.engines("local")
+    def test_a_batch_is_not_copied(self, monkeypatch):
+        given = []
+
+        def watched(array, *rest):
+            tensor = tensor_of(array, *rest)
+            given.append(tensor.data_ptr() == array.ctypes.data)
+            return tensor
+
+        monkeypatch.setattr(batching, "tensor_of", watched)
+        assert len(list(self.computed().iter_torch_batches(batch_size=8))) == 4
+        assert given == [True, True, False], "but for a few bytes, once for all batches"
+
+    def test_batches_live_longer_than_the_dataset(self):
+        kept = [batch["x"] for batch in self.computed().iter_torch_batches(batch_size=8)]
+        other = [batch["x"].add_(1) for batch in self.computed().iter_torch_batches(batch_size=8)]
+        assert sum(each.sum() for each in kept) == 0
+        assert all(each.min() == 1 for each in other)

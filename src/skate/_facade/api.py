@@ -165,6 +165,22 @@ def get(
     raise _not_refs(object_refs)
 
 
+def get_own(ref: ObjectRef[T]) -> T:
+    """Return the value of a reference, for libraries that write into its arrays: nobody else sees
+    that, and what is not written to is not copied.
+
+    Args:
+        ref: The reference, for which it waits.
+
+    Raises:
+        TaskError: If the task raised.
+    """
+    try:
+        return current_engine().get_own(ref)
+    except SkateError as error:
+        raise without_own_frames(error)  # noqa: B904 - it is the same one
+
+
 def _not_refs(given: object) -> Exception:
     wanted = "get() takes an ObjectRef or a list of ObjectRefs"
     if isinstance(given, ActorHandle):

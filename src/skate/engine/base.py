@@ -222,6 +222,11 @@ class Engine(ABC):
         CPUs back while it waits.
         """
 
+    def get_own(self, ref: ObjectRef[T]) -> T:
+        """The value, as by `get`, whose arrays can be written to and are seen by nobody else: a
+        copy, or memory that is copied when and where it is written to."""
+        return self.get((ref,), None, copy=True)[0]
+
     @abstractmethod
     def wait(
         self, refs: Sequence[ObjectRef[T]], num_returns: int, timeout: float | None

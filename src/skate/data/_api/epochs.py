@@ -80,7 +80,8 @@ class LoaderRun:
 
 
 class Batches(StatefulEpochs[T_co]):
-    """Batches of a dataset or of a part of it. `make` makes them of blocks and a buffer."""
+    """Batches of a dataset or of a part of it. `make` makes them of blocks and a buffer; whether
+    it `owns` blocks says if what it makes of them can be written to."""
 
     def __init__(
         self,
@@ -89,8 +90,10 @@ class Batches(StatefulEpochs[T_co]):
         batch_size: int | None,
         shuffle_size: int | None,
         shuffle_seed: int | None,
+        owns: bool = False,
     ) -> None:
         super().__init__(self._begin)
+        self._owns = owns
         self._source = source
         self._make = make
         self._batch_size = batch_size
@@ -109,6 +112,7 @@ class Batches(StatefulEpochs[T_co]):
         buffer = None if start is None else start["buffer"]
         shuffle = None if size is None else LocalShuffle(size, seed, buffer)
         cursor = self._source._cursor(start)
+        cursor.owns = self._owns
         run = LoaderRun(cursor, shuffle, 0 if start is None else start["batches"])
         self._run = run
         return self._counted(run, self._make(iter(cursor), shuffle))

@@ -113,7 +113,10 @@ class Iterating(RowsAndBatches):
                 found = collated(map(owned, arrays), collate_fn, target, pin_memory)
             return ahead(found, prefetch_batches, collate_fn is not None or target is not None)
 
-        return Batches(self, make, batch_size, local_shuffle_buffer_size, local_shuffle_seed)
+        return Batches(
+            self, make, batch_size, local_shuffle_buffer_size, local_shuffle_seed,
+            owns=collate_fn is None,
+        )  # fmt: skip
 
     def to_torch(
         self,

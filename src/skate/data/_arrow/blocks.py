@@ -40,6 +40,7 @@ Row: TypeAlias = dict[str, Any]
 
 PLAIN = "item"
 _MARK = {b"skate.plain": b"1"}
+_OWN_MARK = {b"skate.own": b"1"}
 FORMATS = ("numpy", "pandas", "pyarrow", "polars")
 DEFAULT_FORMATS = ("default", "native")
 
@@ -92,6 +93,19 @@ def is_plain(schema: pa.Schema | None) -> bool:
     )
 
 
+def mark_own(block: Block) -> Block:
+    """The block, whose memory is nobody else's; so are its slices, but not what it becomes a part
+    of."""
+    return block.replace_schema_metadata({**(block.schema.metadata or {}), **_OWN_MARK})
+
+
+def is_own(block: Block) -> bool:
+    """Whether numbers of the block may be written to where they are: it is marked, or a slice of
+    one that is, and not put together of several."""
+    marked = (block.schema.metadata or {}).keys() >= _OWN_MARK.keys()
+    return marked and all(column.num_chunks == 1 for column in block.columns)
+
+
 def rows_of(block: Block, plain: bool = True) -> Iterator[Row]:
     """The rows, as dictionaries; plain values as they are, or under `item` without `plain`."""
     columns = [column_to_rows(column) for column in block.columns]
@@ -131,9 +145,10 @@ def batch_of(block: Block, batch_format: str) -> Batch:
     return block
 
 
-def numpy_of(block: Block) -> dict[str, np.ndarray[Any, Any]]:
+def numpy_of(block: Block, writable: bool = False) -> dict[str, np.ndarray[Any, Any]]:
+    """Arrays, views where possible; `writable` as in `column_to_numpy`."""
     names = block.column_names
-    return {name: column_to_numpy(block.column(i)) for i, name in enumerate(names)}
+    return {name: column_to_numpy(block.column(i), writable) for i, name in enumerate(names)}
 
 
 def pandas_of(block: Block) -> pandas.DataFrame:

@@ -301,12 +301,13 @@ def objects_of_pickles(column: pa.ChunkedArray) -> pa.ChunkedArray:
 # -- from Arrow ---------------------------------------------------------------------------------
 
 
-def column_to_numpy(column: pa.ChunkedArray) -> np.ndarray[Any, Any]:
+def column_to_numpy(column: pa.ChunkedArray, writable: bool = False) -> np.ndarray[Any, Any]:
     """One array for the column: a view where possible. Ragged tensors, lists, text, and whatever
-    has no NumPy type come as an array of objects; missing numbers as NaN."""
+    has no NumPy type come as an array of objects; missing numbers as NaN. A view is read-only,
+    unless it is to be `writable` and the memory is."""
     type_ = column.type
     if is_fixed_tensor(type_):
-        return _fixed_to_numpy(column)
+        return _fixed_to_numpy(column, writable)
     if is_tensor(type_) or is_object(type_):
         return _array_of_objects(column_to_rows(column))
     if pa.types.is_null(type_):
@@ -314,13 +315,13 @@ def column_to_numpy(column: pa.ChunkedArray) -> np.ndarray[Any, Any]:
     if pa.types.is_dictionary(type_):
         column = column.cast(type_.value_type)
     if column.num_chunks == 1:
-        return _array_of(column.chunk(0))
+        return _array_of(column.chunk(0), writable)
     if column.num_chunks and _has_plain_numbers(column):
         return np.concatenate([_array_of(chunk) for chunk in column.chunks])
     return column.to_numpy()  # type: ignore[no-any-return]
 
 
-def _array_of(chunk: pa.Array) -> np.ndarray[Any, Any]:
+def _array_of(chunk: pa.Array, writable: bool = False) -> np.ndarray[Any, Any]:
     """`chunk.to_numpy()`, which would first import pandas; see `_numbers`."""
     if not _has_plain_numbers(chunk):
         return chunk.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
@@ -328,7 +329,8 @@ def _array_of(chunk: pa.Array) -> np.ndarray[Any, Any]:
     if memory is None:
         return np.empty(0, dtype)
     array = np.frombuffer(memory, dtype, len(chunk), chunk.offset * dtype.itemsize)
-    array.flags.writeable = False
+    if not writable:
+        array.flags.writeable = False
     return array
 
 
@@ -337,22 +339,22 @@ def _has_plain_numbers(column: pa.Array | pa.ChunkedArray) -> bool:
     return is_number and not column.null_count
 
 
-def _fixed_to_numpy(column: pa.ChunkedArray) -> np.ndarray[Any, Any]:
+def _fixed_to_numpy(column: pa.ChunkedArray, writable: bool) -> np.ndarray[Any, Any]:
     if column.null_count:
         return _array_of_objects(column_to_rows(column))
-    parts = [_fixed_chunk(chunk) for chunk in column.chunks]
+    parts = [_fixed_chunk(chunk, writable) for chunk in column.chunks]
     if not parts:
         return np.empty((0, *column.type.shape), _dtype(column.type))
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def _fixed_chunk(chunk: Any) -> np.ndarray[Any, Any]:
+def _fixed_chunk(chunk: Any, writable: bool = False) -> np.ndarray[Any, Any]:
     if chunk.type.permutation is not None:
         return chunk.to_numpy_ndarray()  # type: ignore[no-any-return]
     size = math.prod(chunk.type.shape)
     storage = chunk.storage
     flat = storage.values.slice(storage.offset * size, len(storage) * size)
-    return _array_of(flat).reshape(len(storage), *chunk.type.shape)
+    return _array_of(flat, writable).reshape(len(storage), *chunk.type.shape)
 
 
 def nested_lists(column: pa.ChunkedArray) -> pa.ChunkedArray:

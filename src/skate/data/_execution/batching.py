@@ -16,6 +16,7 @@ from skate.data._arrow.blocks import (
     concat,
     detached,
     detached_arrays,
+    is_own,
     numpy_of,
 )
 from skate.data._execution.early_exit import Departure, close_early
@@ -126,14 +127,15 @@ def torch_batches(
     shuffle: LocalShuffle | None,
     pin_memory: bool,
 ) -> Iterator[dict[str, Any]]:
-    """Dictionaries of tensors. A block is copied once, its batches are views on the copy: what a
-    training loop changes in place never reaches the dataset."""
+    """Dictionaries of tensors. A block that is not ours alone is copied once, and its batches are
+    views on the copy: what a training loop changes in place never reaches the dataset."""
     try_import("torch", "torch")
     for piece in pieces(blocks, batch_size, drop_last, shuffle):
         check_given(dtypes, piece.column_names)
+        own = is_own(piece)
         columns = {
-            name: tensor_of(array, of_column(dtypes, name), name)
-            for name, array in numpy_of(piece).items()
+            name: tensor_of(array, of_column(dtypes, name), name, own)
+            for name, array in numpy_of(piece, writable=own).items()
         }
         size = batch_size or piece.num_rows
         for start in range(0, piece.num_rows, size):
@@ -152,8 +154,9 @@ def check_given(given: object, names: Sequence[str]) -> None:
         check_columns(list(given), names)
 
 
-def tensor_of(array: np.ndarray[Any, Any], dtype: Any, name: str) -> Any:
-    """A tensor that owns its memory; a list of tensors if their shapes differ."""
+def tensor_of(array: np.ndarray[Any, Any], dtype: Any, name: str, own: bool = False) -> Any:
+    """A tensor whose memory is nobody else's, as is that of an array of our `own` which can be
+    written to; a list of tensors if their shapes differ."""
     import torch
 
     if array.dtype.kind == "O":
@@ -165,9 +168,8 @@ def tensor_of(array: np.ndarray[Any, Any], dtype: Any, name: str) -> Any:
     target = _numpy_dtype(dtype)
     if target is not None and target != array.dtype:
         return torch.from_numpy(array.astype(target))
-    tensor = torch.from_numpy(
-        array if array.flags.writeable and array.base is None else array.copy()
-    )
+    alone = array.flags.writeable and (own or array.base is None)
+    tensor = torch.from_numpy(array if alone else array.copy())
     return tensor if dtype is None else tensor.to(dtype)
 
 

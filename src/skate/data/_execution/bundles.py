@@ -7,7 +7,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import skate
-from skate.data._arrow.blocks import Block, compact, concat
+from skate._facade.api import get_own
+from skate.data._arrow.blocks import Block, compact, concat, mark_own
 
 if TYPE_CHECKING:
     from skate.data._execution.units import PartOfUnit
@@ -28,6 +29,14 @@ class Bundle(NamedTuple):
             return self.block
         assert self.ref is not None
         return skate.get(self.ref)
+
+    def own(self) -> Block:
+        """The block, marked as the caller's own if it comes from the object store: its numbers
+        may be written to. Of one that is in this process others may have views."""
+        if self.block is not None:
+            return self.block
+        assert self.ref is not None
+        return mark_own(get_own(self.ref))
 
     def payload(self) -> object:
         """As an argument of a task."""

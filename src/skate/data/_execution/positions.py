@@ -49,6 +49,8 @@ class ReadPosition:
 class BlockCursor:
     """Blocks on their way to a consumer, which can tell where it is."""
 
+    owns: bool = False  # whether the consumer writes to what it gets
+
     def __init__(
         self,
         bundles: Iterator[Bundle],
@@ -89,7 +91,8 @@ class BlockCursor:
             return
         if bundle.rows:
             self._ends.append(self._fed - self._left_out)
-        yield bundle.slice(skip, bundle.rows - skip).get() if skip else bundle.get()
+        block = bundle.own() if self.owns else bundle.get()
+        yield block.slice(skip) if skip else block
 
     def rows_until(self, blocks: int) -> int:
         """How many rows the first blocks that were given have."""

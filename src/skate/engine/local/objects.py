@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 INLINE, STORED, FAILED = 0, 1, 2
 INLINE_LIMIT_BYTES = 100_000  # larger values go to shared memory
+COPY, ON_WRITE = True, 2  # of arrays that can be written to: at once; when and where they are
 
 DRIVER = 0  # the driver's process number
 
@@ -279,6 +280,9 @@ class ObjectTable(ABC):
             self.collect()
         return values
 
+    def get_own(self, ref: ObjectRef[Any]) -> Any:
+        return self._get_one(ref, None, ON_WRITE)
+
     def _name_unreadable(
         self, error: Exception, refs: Sequence[ObjectRef[object]], entries: Sequence[ObjectEntry]
     ) -> None:
@@ -290,7 +294,7 @@ class ObjectTable(ABC):
                 add_note(error, f"while {self._described(ref)} was unpickled")
                 return
 
-    def _get_one(self, ref: ObjectRef[Any], timeout: float | None, copy: bool) -> Any:
+    def _get_one(self, ref: ObjectRef[Any], timeout: float | None, copy: int) -> Any:
         entry = self.entry_of(ref)
         if entry.kind is None:
             self._await({entry}, 1, timeout, fail_fast=True)
@@ -381,7 +385,7 @@ class ObjectTable(ABC):
 
     # -- values --------------------------------------------------------------------------------
 
-    def load(self, entry: ObjectEntry, copy: bool = False, borrow: bool = False) -> Any:
+    def load(self, entry: ObjectEntry, copy: int = False, borrow: bool = False) -> Any:
         """Return the value of a complete entry. Views on it count as a hold, unless it is
         borrowed: then someone else sees to it that the object lives, until `keep_borrowed`."""
         while True:
@@ -390,19 +394,20 @@ class ObjectTable(ABC):
                 if type(data) is bytes:
                     return pickle.loads(data)
                 if copy:
-                    return serialization.loads(data, copy)
+                    return serialization.loads(data, copy=True)
                 entry.data = data = serialization.aligned(data)  # once for all who read it
                 return pickle.loads(data[0], buffers=data[1:])
             if kind == FAILED:
                 raise self.error_of(entry)
+            on_write = copy == ON_WRITE
             try:
-                mapping = entry.mapping() or self._map(entry, borrow)
+                mapping = (None if on_write else entry.mapping()) or self._map(entry, borrow)
             except SegmentMovedError:
                 self._refetch(entry)
                 continue
             tensors = serialization.tensors_rebuilt()
-            value = serialization.loads(parts_of(mapping), copy)
-            if serialization.tensors_rebuilt() != tensors:
+            value = serialization.loads(parts_of(mapping, on_write), copy == COPY)
+            if on_write or serialization.tensors_rebuilt() != tensors:
                 # Tensors can be written to: each read has its own copy-on-write mapping.
                 entry.mapping = _gone
             return value
@@ -467,19 +472,12 @@ def main_reason(facts: list[dict[str, object]]) -> str:
 
 def _first_ready(refs: Sequence[ObjectRef[Any]], limit: int) -> list[int]:
     """Return the positions of up to `limit` ready references; stops looking when it has them."""
-    positions: list[int] = []
-    for position, ref in enumerate(refs):
-        if ref._entry.kind is not None:
-            positions.append(position)
-            if len(positions) == limit:
-                break
-    return positions
+    ready = (position for position, ref in enumerate(refs) if ref._entry.kind is not None)
+    return list(itertools.islice(ready, limit))
 
 
 # Never starts again, so that a reference of an earlier session is not mistaken for a new one.
 _numbers = itertools.count(_STEP, _STEP)
-
-
 _processes = itertools.count(DRIVER + 1)
 
 

@@ -293,9 +293,12 @@ class _Pool:
             return free
 
 
-def parts_of(mapping: Mapping) -> Packed:
-    """Return the packed value in a mapped segment: read-only views that keep the mapping alive."""
-    whole = memoryview(mapping).cast("B").toreadonly()
+def parts_of(mapping: Mapping, writable: bool = False) -> Packed:
+    """Return the packed value in a mapped segment: views that keep the mapping alive, read-only
+    unless it has one reader."""
+    whole = memoryview(mapping).cast("B")
+    if not writable:
+        whole = whole.toreadonly()
     count, length = struct.unpack_from("<QQ", whole)
     sizes = struct.unpack_from(f"<{count}Q", whole, 16)
     parts = []
