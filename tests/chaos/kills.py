@@ -35,6 +35,8 @@ class KilledProgram(ABC):
         chance: Decides who is killed, and when.
         title: What the title of those of its processes contains that may be killed alone.
         most_steps: How many steps there are between two kills, at the most.
+        tries: How many of its processes a run may lose before it may end with an error, and is
+            run again; None if it must not.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class KilledProgram(ABC):
         *,
         title: str,
         most_steps: int,
+        tries: int | None = None,
     ) -> None:
         self.tally = tally
         self.kills = 0
@@ -52,6 +55,7 @@ class KilledProgram(ABC):
         self._chance = chance
         self._title = title
         self._most_steps = most_steps
+        self._tries = tries
 
     def run(self, kills: int) -> None:
         """Run, kill and run again, until it has ended."""
@@ -60,12 +64,15 @@ class KilledProgram(ABC):
 
     def run_once(self, kills: int) -> bool:
         """Run until it is killed or has ended; whether it has ended."""
+        lost = 0
         with Program(self._command) as program:
             while self.kills < kills and self._comes_to_kill(program):
                 self.kills += 1
-                self._kill(program)
+                lost += self._kill(program) == "one"
             ended = program.wait(2 * PATIENCE) == 0
-            assert ended or program.returncode == -signal.SIGKILL, program.returncode
+            may_fail = self._tries is not None and lost >= self._tries
+            killed = program.returncode == -signal.SIGKILL
+            assert ended or killed or may_fail, program.returncode
         return ended
 
     @abstractmethod
@@ -82,16 +89,17 @@ class KilledProgram(ABC):
         time.sleep(self._chance.uniform(0, 0.05))
         return program.poll() is None
 
-    def _kill(self, program: Program) -> None:
+    def _kill(self, program: Program) -> str:
         victim = self._chance.choice(("driver", "one", "all"))
         if victim == "one":
             self._kill_one_below(program.pid)
-            return
+            return victim
         if victim == "all":
             program.kill_group()
         else:
             program.kill()
         program.wait(PATIENCE)
+        return victim
 
     def _kill_one_below(self, driver: int) -> None:
         with contextlib.suppress(psutil.Error):

@@ -20,6 +20,7 @@ from tests.chaos.kills import KilledProgram, kill_many
 from tests.support import Tally, handle_signals_as_usual
 
 BLOCKS, ROWS_PER_BLOCK, WORKERS = 30, 50, 2
+TRIES = 4  # of a job: one, and the retries of a task
 FORMATS = ("parquet", "csv", "json", "numpy", "webdataset")
 
 
@@ -59,6 +60,7 @@ class KilledWrite(KilledProgram):
             chance,
             title="Write",
             most_steps=5,
+            tries=TRIES,
         )
         self.folder = folder / "out"
         self.format = format_
