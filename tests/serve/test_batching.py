@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from skate import serve
+from skate._core import notices
+from skate.serve._application.specs import build
 from skate.serve.exceptions import SkateServeError
 from tests.support import PATIENCE
 
@@ -39,6 +41,17 @@ class Model:
     async def count(self, limits: list[int]) -> AsyncIterator[list[Any]]:
         for number in range(max(limits)):
             yield [number if number < limit else StopIteration for limit in limits]
+
+
+@pytest.mark.parametrize(("most", "lines"), [(2, 1), (3, 0)])
+def test_batches_that_can_never_be_full_are_told(
+    most: int, lines: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(notices, "_said", set())
+    build(serve.deployment(max_ongoing_requests=most)(Model).bind(), "app", None)
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == lines
+    assert all("Model.predict have at most 2 items, not max_batch_size=3" in one for one in said)
 
 
 def test_a_full_batch_does_not_wait() -> None:

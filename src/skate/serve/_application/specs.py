@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import cloudpickle
 
+from skate._core import notices
 from skate._core.argument_checks import unknown_names
 from skate._core.serialization import Packed, dumps
 from skate.serve._application.options import DeploymentOptions, GivenOptions, check, resolve
@@ -152,11 +153,27 @@ def _spec(builder: _Builder, app: Application, is_ingress: bool) -> DeploymentSp
     code = dumps(parts, f"deployment {name}").packed()
     options = deployment.deployment_options
     deployment.check_router()
+    _check_batches(deployment, options)
     version = _fingerprint(code, deployment, options)
     if deployment.version is None and not builder.keep_unchanged:
         version = f"{version}{_RUN}{new_tag()}"
     id = DeploymentID(name, builder.app_name)
     return DeploymentSpec(id, code, version, options, is_ingress, bool(actors))
+
+
+def _check_batches(deployment: Deployment, options: DeploymentOptions) -> None:
+    """Say which batches can never be full, because a replica does not take so many requests."""
+    for method in dir(deployment.func_or_class):
+        value = inspect.getattr_static(deployment.func_or_class, method, None)
+        is_batched = inspect.isfunction(value) and hasattr(value, "_get_max_batch_size")
+        if is_batched and (size := value._get_max_batch_size()) > options.max_ongoing_requests:
+            notices.once(
+                f"batches of {deployment.name}.{method}",
+                f"batches of {deployment.name}.{method} have at most "
+                f"{options.max_ongoing_requests} items, not max_batch_size={size}: that many "
+                f"requests does a replica take at a time; @serve.deployment("
+                f"max_ongoing_requests={size}) takes more",
+            )
 
 
 def _overridden(builder: _Builder, name: str, deployment: Deployment) -> Deployment:
