@@ -13,7 +13,10 @@ from skate.compat import ray as compat
 from tests.support import PATIENCE, run_program
 
 PATHS = {
-    "ray.serve": "Application batch delete deployment ingress multiplexed run status",
+    "ray.serve": (
+        "Application batch delete deployment get_deployment_actor get_deployment_actor_context "
+        "ingress multiplexed run status"
+    ),
     "ray.serve._private.common": "DeploymentID DeploymentStatus ReplicaID RequestProtocol",
     "ray.serve._private.constants": "SERVE_DEFAULT_APP_NAME SERVE_HTTP_REQUEST_ID_HEADER",
     "ray.serve._private.http_util": "make_fastapi_class_based_view",
@@ -21,7 +24,10 @@ PATHS = {
     "ray.serve._private.utils": "generate_request_id get_random_string",
     "ray.serve.api": "deployment run",
     "ray.serve.batching": "batch",
-    "ray.serve.config": "AutoscalingConfig HTTPOptions ProxyLocation gRPCOptions",
+    "ray.serve.config": (
+        "AutoscalingConfig AutoscalingContext DeploymentActorConfig DeploymentID HTTPOptions "
+        "ProxyLocation gRPCOptions"
+    ),
     "ray.serve.context": "_get_global_client _get_serve_request_context",
     "ray.serve.deployment": "Application Deployment",
     "ray.serve.exceptions": "BackPressureError RayServeException RequestCancelledError",
