@@ -459,6 +459,21 @@ class TestPBT:
         assert all(0 <= trial.config["lr"] <= 10 for trial in trials)
         assert all(1 <= trial.config["n"]["k"] <= 5 for trial in trials)
 
+    def test_pb2_learns_from_the_first_result_of_a_configuration(self, controller):
+        """What it gains on the trial that it was copied from, it gains by what was changed."""
+        control = controller(
+            PB2("training_iteration", "score", "max", 1, {"lr": [0, 10]}, quantile_fraction=0.5)
+        )
+        good, bad = control.add("good", lr=9.0), control.add("bad", lr=1.0)
+        for time in (1, 2):
+            control.report(good, training_iteration=time, score=9.0 * time)
+            control.report(bad, training_iteration=time, score=1.0 * time)
+        assert bad.adopted == "checkpoint of good"
+        control.report(bad, training_iteration=3, score=18.0 + 5)
+        data, growth = control.scheduler._growth()
+        known = dict(zip(map(tuple, data.tolist()), growth.tolist(), strict=True))
+        assert known[2, 18, bad.config["lr"]] == 5
+
 
 class TestResources:
     def test_spare_resources_are_shared(self, controller):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skate._core.optional_imports import try_import
-from skate._run.types import ResultRow
+from skate._run.types import Config, ResultRow
 from skate.tune.schedulers.pbt import PopulationBasedTraining, _State
 
 if TYPE_CHECKING:
@@ -99,7 +99,14 @@ class PB2(PopulationBasedTraining):
             config = self._custom_explore_fn(config)
             if config is None:
                 raise ValueError("custom_explore_fn must return the new configuration; got None")
+        self._note_begin(trial, config, self._states[trial_to_clone.trial_id])
         return config, {"/".join(path): "bandit" for path in self._bounds}
+
+    def _note_begin(self, trial: Trial, config: Config, source: _State) -> None:
+        """Note where the trial begins: what it gains on that, it gains by this configuration."""
+        values = tuple(_at(config, path) for path in self._bounds)
+        row = (trial.trial_id, values, float(source.last_train_time), source.last_score)
+        self._rows.append(row)
 
     def _choose(self, trial: Trial, source: Trial) -> Any:
         low, high = np.array(list(self._bounds.values()), dtype=float).T
