@@ -318,19 +318,19 @@ class ObjectTable(ABC):
     ) -> tuple[list[ObjectRef[Any]], list[ObjectRef[Any]]]:
         positions = _first_ready(refs, num_returns)
         if len(positions) < num_returns:
-            self._check_session(refs)
+            if set(map(_home_of, refs)) != {self.home}:
+                self.entry_of(next(ref for ref in refs if ref._home is not self.home))  # raises
             self._await(set(map(_entry_of, refs)), num_returns, timeout, fail_fast=False)
             positions = _first_ready(refs, num_returns)
         ready = [refs[position] for position in positions]
-        self._check_session(ready)
+        home = self.home
+        for ref in ready:
+            if ref._home is not home:
+                self.entry_of(ref)  # raises
         rest = list(refs)
         for position in reversed(positions):
             del rest[position]
         return ready, rest
-
-    def _check_session(self, refs: Sequence[ObjectRef[Any]]) -> None:
-        if not set(map(_home_of, refs)) <= {self.home}:
-            self.entry_of(next(ref for ref in refs if ref._home is not self.home))
 
     def wait_mixed(
         self, waitables: Sequence[Any], num_returns: int, timeout: float | None
