@@ -253,6 +253,36 @@ class TestFunctions:
 
 
 class TestClasses:
+    @pytest.mark.parametrize(
+        ("given", "count"),
+        [({}, 1), ({"checkpoint_frequency": 2}, 2), ({"checkpoint_at_end": False}, 0)],
+        ids=["nothing", "frequency", "no"],
+    )
+    def test_those_of_a_tuner_save_at_their_end(self, session, tmp_path, given, count):
+        run_config = tune.RunConfig(
+            storage_path=tmp_path,
+            verbose=0,
+            stop={"training_iteration": 3},
+            checkpoint_config=tune.CheckpointConfig(**given),
+        )
+        [result] = tune.Tuner(Counter, param_space={"by": 1}, run_config=run_config).fit()
+        assert len(result.best_checkpoints) == count
+        assert (result.checkpoint is not None) == bool(count)
+
+    def test_those_of_a_tuner_that_cannot_save_need_not(self, session, tmp_path):
+        class Unsaved(tune.Trainable):
+            def step(self):
+                return {"value": 1, "done": True}
+
+        run_config = tune.RunConfig(storage_path=tmp_path, verbose=0)
+        [result] = tune.Tuner(Unsaved, run_config=run_config).fit()
+        assert (result.error, result.checkpoint) == (None, None)
+
+    @pytest.mark.parametrize("given", [None, 3, {"fn": print}], ids=str)
+    def test_a_tuner_is_told_at_once_that_it_has_no_trainable(self, given):
+        with pytest.raises(tune.TuneError, match=f"needs a trainable.*got {given!r}"):
+            tune.Tuner(given)
+
     @pytest.mark.parametrize("trainable", [Counter, FileCounter])
     def test_steps_and_checkpoints(self, run, trainable):
         analysis = run(

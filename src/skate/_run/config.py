@@ -95,7 +95,8 @@ class CheckpointConfig(Configuration):
         checkpoint_score_order: Whether a larger value is better, "max", or a smaller one, "min".
         checkpoint_frequency: Results between two checkpoints, for a `Trainable`, which saves when
             it is asked to; loops report checkpoints by themselves.
-        checkpoint_at_end: Whether a `Trainable` saves at its end.
+        checkpoint_at_end: Whether a `Trainable` saves at its end; by default those of a `Tuner`
+            do, if they have `save_checkpoint`.
 
     Names that begin with an underscore are older, and are the rule today: workers save by
     themselves, and the files of all ranks are kept.

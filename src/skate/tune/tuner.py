@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from skate._core.serialization import dumps
@@ -23,12 +24,15 @@ from skate.tune._older_spellings import trainable_of
 from skate.tune.analysis.experiment_analysis import ExperimentAnalysis
 from skate.tune.error import LostDataError, TuneError
 from skate.tune.execution.launch import execute
+from skate.tune.execution.programs import is_class
 from skate.tune.execution.resume import check_trainable
 from skate.tune.execution.warm_start import checked_folders
 from skate.tune.experiment.experiment import Experiment
 from skate.tune.experiment.state_file import STATE_FILE
 from skate.tune.result_grid import ResultGrid
 from skate.tune.search.renewal import check_same_keys
+from skate.tune.trainable.function_trainable import FunctionTrainable
+from skate.tune.trainable.trainable import Trainable
 from skate.tune.tune_config import ResumeConfig, TuneConfig
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -81,8 +85,12 @@ class Tuner:
         _tuner_internal: Any = None,
         _entrypoint: Any = None,
     ) -> None:
-        if trainable is None:
-            raise TuneError("Tuner needs a trainable: a function, a Trainable, or a trainer")
+        known = callable(trainable) or hasattr(trainable, "as_trainable")
+        if not known and not isinstance(trainable, str):
+            raise TuneError(
+                "Tuner needs a trainable: a function, a Trainable, a trainer, or the name of one "
+                f"that is registered; got {trainable!r}"
+            )
         pickled = _pickle_of(trainable)
         self._configure(trainable, param_space, tune_config, run_config)
         self._warm_start = checked_folders(warm_start)
@@ -147,6 +155,7 @@ class Tuner:
             self._trainable, self._param_space, self._tune_config, self._run_config
         )
         experiment.previous_space = self._previous_space
+        _save_at_end(experiment)
         self._storage = experiment.storage
         with allowing(self._allow_pickle), claimed(experiment.storage):
             if self._resume is None or self._previous_space is not None:
@@ -292,6 +301,16 @@ class Tuner:
             storage_filesystem: The Arrow file system that `path` is on, if not this machine's.
         """
         return Storage.at(path, storage_filesystem).exists(TUNER_FILE)
+
+
+def _save_at_end(experiment: Experiment) -> None:
+    """Let classes that can save do so at the end of a trial, unless it is said whether they do."""
+    keep, trainable = experiment.checkpoint_config, experiment.trainable
+    if keep.checkpoint_at_end is not None or not is_class(trainable):
+        return
+    steps_a_function = issubclass(trainable, FunctionTrainable)
+    if trainable.save_checkpoint is not Trainable.save_checkpoint and not steps_a_function:
+        experiment.checkpoint_config = replace(keep, checkpoint_at_end=True)
 
 
 def _pickle_of(trainable: Any) -> bytes | None:
