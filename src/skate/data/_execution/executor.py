@@ -1,7 +1,8 @@
 """The streaming executor: a logical plan becomes an iterator of bundles.
 
     plan ──optimise──► plan' ──► runs of per-block nodes become stages (fused), everything else
-                                 (limit, union, zip, sort, …) works on the bundles in the driver
+                                 (limit, union, zip, …) works on the bundles in the driver;
+                                 large sorts, groups, joins and shuffles by partitions, in tasks
 
 Steps made of Arrow's kernels only run in threads of this process, or directly when the blocks are
 here already. A stage with a user's function runs in tasks or actors, together with the read and
