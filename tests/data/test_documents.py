@@ -29,6 +29,18 @@ def test_text_and_bytes(tmp_path):
 
 
 class TestImages:
+    @pytest.mark.engines("inline")
+    @pytest.mark.parametrize(("tasks", "rows"), [(2, [64, 6]), (3, [23, 23, 24])])
+    def test_tasks_of_many_are_whole_batches_of_the_usual_sizes(
+        self, tmp_path, monkeypatch, tasks, rows
+    ):
+        for number in range(70):
+            Image.new("L", (2, 2), number).save(tmp_path / f"{number:02}.png")
+        monkeypatch.setattr(documents.ImageSource, "_wanted", lambda self, pieces: tasks)
+        images = skate.data.read_images(tmp_path)
+        assert sorted(task.rows for task in images._plan.source.read_tasks(None)) == sorted(rows)
+        assert [row["image"][0, 0] for row in images.take_all()] == list(range(70))
+
     @pytest.mark.parametrize("name", ["a.jpg", "a.png", "a.tga", "a.ico", "a.webp", "a.tiff"])
     def test_formats_that_are_common_and_rare(self, tmp_path, name):
         Image.new("RGB", (16, 16), (255, 255, 255)).save(tmp_path / name)

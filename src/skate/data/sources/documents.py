@@ -15,6 +15,7 @@ from skate._core.optional_imports import try_import
 from skate.data._arrow.blocks import Block
 from skate.data._arrow.foreign import arrays_without_pickle
 from skate.data._arrow.tensors import column_of_array, column_of_values
+from skate.data._execution.transforms import SourceTask
 from skate.data._io.retries import with_retries
 from skate.data.sources.files import FileSource
 from skate.data.sources.images import COMMON_PLUGINS, open_image
@@ -74,6 +75,9 @@ class NumpySource(FileSource):
 # Pixels of one task, and how many tasks that may make: decoding takes so long that whoever waits
 # for the first batch should not have to wait for a block of the largest size.
 _TASK_BYTES, _MOST_SMALL_TASKS = 8 << 20, 1000
+# Images; tasks of more are whole multiples. Most batches then are within one block, and nobody
+# has to put them together.
+_USUAL_BATCH = 32
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,13 @@ class ImageSource(FileSource):
         if self.options.include_paths:
             columns["path"] = pa.array([file.path for file in self.place.files])
         yield pa.table(columns)
+
+    def read_tasks(self, parallelism: int | None) -> list[SourceTask]:
+        files = len(self.place.files)
+        free = parallelism is None and self.multiple == 1
+        if free and files > _USUAL_BATCH * self._wanted(files):
+            return self.aligned(_USUAL_BATCH).read_tasks(None)
+        return super().read_tasks(parallelism)
 
     def _wanted(self, pieces: int) -> int:
         small = min(self.size_bytes() // _TASK_BYTES, _MOST_SMALL_TASKS)
