@@ -341,7 +341,7 @@ def test_workers_that_have_ended_say_why(flag: Any) -> None:
 
     _, pid = started("killed from outside")
     os.kill(pid, signal.SIGKILL)
-    ended(pid, "SYSTEM_ERROR", "SIGKILL")
+    ended(pid, "SYSTEM_ERROR", "SIGKILL; the system's OOM killer")
     actor, pid = started("killed")
     skate.kill(actor)
     ended(pid, "INTENDED_SYSTEM_EXIT", "kill")

@@ -102,7 +102,9 @@ def exit_reason(worker: WorkerProcess) -> StopReason:
         return StopReason("it was idle, and not needed any more", "INTENDED_SYSTEM_EXIT")
     if worker.ending == MAX_CALLS:
         return StopReason("its function was called max_calls times", "INTENDED_USER_EXIT")
-    return StopReason(how_it_ended(worker))
+    by_oom = exitcode(worker) == -signal.SIGKILL and not worker.last_words
+    hint = "; the system's OOM killer does that when memory runs out" if by_oom else ""
+    return StopReason(how_it_ended(worker) + hint)
 
 
 def exitcode(worker: WorkerProcess) -> int | None:
