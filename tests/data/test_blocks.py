@@ -20,6 +20,7 @@ from skate.data._arrow.blocks import (
     rows_of,
 )
 from skate.data._arrow.tensors import is_fixed_tensor, is_object, is_ragged_tensor
+from skate.data.block import VALID_BATCH_FORMATS, BlockAccessor, DataBatch, UserDefinedFunction
 
 
 def column_type(block, name="x"):
@@ -209,3 +210,12 @@ def test_blocks_with_thousands_of_columns_each_their_own():
     assert joined.num_rows == 2
     assert joined.column_names == [*blocks[0].column_names, *blocks[1].column_names]
     assert joined["1_7"].to_pylist() == [None, 7]
+
+
+def test_names_for_annotations():
+    def applied(function: UserDefinedFunction, batch: DataBatch) -> DataBatch:
+        return function(batch)
+
+    batch = BlockAccessor.for_block({"a": np.ones(2)}).to_batch_format("numpy")
+    assert applied(dict, batch).keys() == {"a"}
+    assert {None, "numpy", "pandas", "pyarrow"} <= set(VALID_BATCH_FORMATS)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from skate.data._arrow.blocks import (
+    FORMATS,
+    Batch,
     Block,
     Row,
     batch_of,
@@ -20,7 +22,21 @@ from skate.data._arrow.blocks import (
 )
 from skate.data.aggregate import Count, Max, Mean, Min, Sum
 
-__all__ = ["Block", "BlockAccessor", "BlockExecStats", "BlockMetadata"]
+__all__ = [
+    "VALID_BATCH_FORMATS",
+    "Block",
+    "BlockAccessor",
+    "BlockExecStats",
+    "BlockMetadata",
+    "CallableClass",
+    "DataBatch",
+    "UserDefinedFunction",
+]
+
+DataBatch: TypeAlias = Batch  # what functions of batches are given, and return
+CallableClass: TypeAlias = type  # whose instances are called
+UserDefinedFunction: TypeAlias = Callable[..., Any] | CallableClass
+VALID_BATCH_FORMATS: list[str | None] = [*FORMATS, None]
 
 
 @dataclass
