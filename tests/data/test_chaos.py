@@ -4,12 +4,15 @@ import os
 import random
 import signal
 import sys
+from dataclasses import dataclass
 
 import pytest
 
 import skate
 import skate.data
 from skate.data import ActorPoolStrategy, iterator
+from skate.data._execution.dividing import Division
+from skate.data._execution.exchange import Sort
 from skate.exceptions import WorkerCrashedError
 from tests.chaos import pipelines
 from tests.support import Program, eventually, local_only
@@ -26,6 +29,39 @@ def test_a_killed_worker(tally):
     dataset = skate.data.range(100, override_num_blocks=10).map(die_once)
     assert [row["id"] for row in dataset.take_all()] == list(range(100))
     assert len(tally.words()) == 2
+
+
+def test_killed_workers_of_an_exchange(tally, context):
+    """One while it divides rows, one while it finishes a part."""
+    context.partition_min_bytes, context.sort_memory_bytes = 0, 2000
+
+    @dataclass(frozen=True)
+    class DiesOnce(Division):
+        inner: Division
+        parts: range
+
+        def pieces(self, table):
+            if 500 in table["id"].to_pylist() and tally.add("divide") == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return self.inner.pieces(table)
+
+    @dataclass(frozen=True, eq=False)
+    class DividedByWorkersThatDie(Sort):
+        def divisions(self, sides, parts):
+            made = super().divisions(sides, parts)
+            (divisions,) = made.of_inputs
+            return made._replace(of_inputs=[[DiesOnce(each, each.parts) for each in divisions]])
+
+    def die_once(row):
+        if row["id"] == 50 and tally.add("finish") == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return row
+
+    rows = skate.data.range(1000, override_num_blocks=10)
+    ordered = rows._with(DividedByWorkersThatDie((rows._plan,), (("id", "descending"),)))
+    found = [row["id"] for row in ordered.map(die_once).take_all()]
+    assert found == list(range(999, -1, -1))
+    assert tally.words() == ["divide", "divide", "finish", "finish"]
 
 
 def test_a_killed_actor_of_a_pool(tally):
