@@ -24,7 +24,13 @@ from skate._core.live_rows import announce
 from skate.data._execution.bundles import Bundle, Hoard, bundle_of, even_bundles
 from skate.data._execution.compute import ActorPoolStrategy, Compute, TaskPoolStrategy
 from skate.data._execution.early_exit import Departure
-from skate.data._execution.partitions import Gathering, Part, Partitions, collect, is_divided
+from skate.data._execution.partitions import (
+    ExchangePart,
+    Gathering,
+    Partitions,
+    collect,
+    is_divided,
+)
 from skate.data._execution.positions import ReadPosition
 from skate.data._execution.progress import Progress
 from skate.data._execution.stages import (
@@ -241,7 +247,10 @@ class PlanExecution:
     # -- stages ---------------------------------------------------------------------------------
 
     def _staged(
-        self, items: Iterator[Bundle | SourceTask | Part], fused: list[Fused], count: int = 0
+        self,
+        items: Iterator[Bundle | SourceTask | ExchangePart],
+        fused: list[Fused],
+        count: int = 0,
     ) -> Iterator[Bundle]:
         """Run stages on the items. Those of Arrow's kernels alone need no processes."""
         for number, stage in enumerate(fused):

@@ -230,7 +230,7 @@ class FinishPart:
 # -- in the driver ------------------------------------------------------------------------------
 
 
-class Part(NamedTuple):
+class ExchangePart(NamedTuple):
     """Pieces of each input, as what a stage is given."""
 
     number: int
@@ -272,7 +272,7 @@ class Partitions:
                 side.columns = concat(side.samples).schema.empty_table()
             check_keys(keys, side.columns)
 
-    def parts(self, stats: StageStats) -> Iterator[Part]:
+    def parts(self, stats: StageStats) -> Iterator[ExchangePart]:
         """Divide all rows, then return the parts; what has become of the rows is let go."""
         count = len(self._divisions.blocks)
         pieces: list[list[list[Ref]]] = [[[] for _ in self._sides] for _ in range(count)]
@@ -287,7 +287,7 @@ class Partitions:
                     pieces[part][side].append(ref)
         pieces.reverse()
         for part in range(count):
-            yield Part(part, pieces.pop())
+            yield ExchangePart(part, pieces.pop())
 
     def _some_at_a_time(self, submitted: Iterator[T]) -> Iterator[T]:
         """Return what is submitted one after the other, while as many run as there are CPUs."""

@@ -25,7 +25,7 @@ from skate.data._arrow.blocks import Block, concat
 from skate.data._execution.allocation import keep_memory
 from skate.data._execution.bundles import Bundle, bundle_of
 from skate.data._execution.compute import ActorPoolStrategy, TaskPoolStrategy
-from skate.data._execution.partitions import Part, PartShape, has_nodes, tasks_at_a_time
+from skate.data._execution.partitions import ExchangePart, PartShape, has_nodes, tasks_at_a_time
 from skate.data._execution.stats import StageStats
 from skate.data._execution.transforms import Meta, SourceTask, TransformChain
 from skate.data._execution.udf import UserFunction
@@ -349,7 +349,7 @@ class Stage:
             return True
         return bool(self.finished) and sum(b.size for b in self.finished) > limit_bytes
 
-    def add(self, item: Bundle | SourceTask | Part) -> None:
+    def add(self, item: Bundle | SourceTask | ExchangePart) -> None:
         """Take input; small blocks are collected until they make a batch."""
         self._waiting.append(item)
         if item.rows is not None:
