@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 INLINE, STORED, FAILED = 0, 1, 2
 INLINE_LIMIT_BYTES = 100_000  # larger values go to shared memory
 COPY, ON_WRITE = True, 2  # of arrays that can be written to: at once; when and where they are
-
 DRIVER = 0  # the driver's process number
 
 # An id is process << 64 | counter << 16 | index: a task's values have consecutive ids.
@@ -472,8 +471,13 @@ def main_reason(facts: list[dict[str, object]]) -> str:
 
 def _first_ready(refs: Sequence[ObjectRef[Any]], limit: int) -> list[int]:
     """Return the positions of up to `limit` ready references; stops looking when it has them."""
-    ready = (position for position, ref in enumerate(refs) if ref._entry.kind is not None)
-    return list(itertools.islice(ready, limit))
+    positions: list[int] = []
+    for position, ref in enumerate(refs):
+        if ref._entry.kind is not None:
+            positions.append(position)
+            if len(positions) == limit:
+                break
+    return positions
 
 
 # Never starts again, so that a reference of an earlier session is not mistaken for a new one.
