@@ -28,6 +28,17 @@ def test_arguments_that_do_not_fit_are_named_at_once():
 
 
 @pytest.mark.engines("local")
+@pytest.mark.parametrize("argument", ["parallelism", "override_num_blocks", "concurrency"])
+def test_readers_need_a_block_and_a_task(argument):
+    for read in (skate.data.range, skate.data.range_tensor):
+        with pytest.raises(ValueError, match=f"{argument} takes a number of at least 1; got -5"):
+            read(3, **{argument: -5})
+        assert read(3, **{argument: 1}).count() == 3
+    with pytest.raises(ValueError, match=f"{argument} takes a number of at least 1; got 0"):
+        skate.data.read_csv(__file__, **{argument: 0})
+
+
+@pytest.mark.engines("local")
 def test_a_batch_for_a_gpu_needs_a_size():
     ds = skate.data.range(2)
     with pytest.raises(ValueError, match="needs a `batch_size`"):

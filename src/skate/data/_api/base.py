@@ -146,7 +146,17 @@ def blocks_wanted(parallelism: int, override_num_blocks: int | None) -> int | No
     if override_num_blocks is not None:
         check_blocks("override_num_blocks", override_num_blocks)
         return override_num_blocks
-    return None if parallelism == -1 else parallelism
+    if parallelism == -1:
+        return None
+    check_blocks("parallelism", parallelism)
+    return parallelism
+
+
+def tasks_wanted(concurrency: int | None) -> int | None:
+    """How many tasks of a reader run at a time; None: as seems best."""
+    if concurrency is not None:
+        check_least("concurrency", concurrency, 1)
+    return concurrency
 
 
 def check_blocks(name: str, number: int) -> None:

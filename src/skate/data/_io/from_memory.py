@@ -10,7 +10,7 @@ import pyarrow as pa
 
 import skate
 from skate._core.optional_imports import try_import
-from skate.data._api.base import blocks_wanted
+from skate.data._api.base import blocks_wanted, tasks_wanted
 from skate.data._arrow.blocks import (
     Block,
     block_of_batch,
@@ -89,7 +89,7 @@ def range(
         [{'id': 0}, {'id': 1}]
     """
     wanted = blocks_wanted(parallelism, override_num_blocks)
-    return Dataset(plan.Read(Range(_number("range", n)), wanted, concurrency))
+    return Dataset(plan.Read(Range(_number("range", n)), wanted, tasks_wanted(concurrency)))
 
 
 def range_table(n: int, *, parallelism: int = -1) -> Dataset:
@@ -131,7 +131,7 @@ def range_tensor(
     if not isinstance(given, Sequence) or not all(isinstance(size, int) for size in given):
         raise TypeError(f"range_tensor takes a shape such as (2, 3); got shape={shape!r}")
     length = _number("range_tensor", n)
-    return Dataset(plan.Read(Range(length, tuple(shape)), wanted, concurrency))
+    return Dataset(plan.Read(Range(length, tuple(shape)), wanted, tasks_wanted(concurrency)))
 
 
 def from_numpy(ndarrays: object) -> MaterializedDataset:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from skate.data._api.base import blocks_wanted, given_options
+from skate.data._api.base import blocks_wanted, given_options, tasks_wanted
 from skate.data._arrow.foreign import allows_pickle
 from skate.data._early_start import expect_tasks
 from skate.data._execution.transforms import TensorsOfBytes
@@ -75,7 +75,7 @@ def _dataset(source: Source, given: dict[str, Any]) -> Dataset:
     if source.runs_python:
         expect_tasks(type(source).__module__, *source.imports)
     blocks = blocks_wanted(settings.get("parallelism", -1), settings.get("override_num_blocks"))
-    concurrency = settings.get("concurrency")
+    concurrency = tasks_wanted(settings.get("concurrency"))
     return Dataset(plan.Read(source, blocks, concurrency, tuple(remote.items())))
 
 
