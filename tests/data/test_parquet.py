@@ -331,7 +331,7 @@ class TestFooters:
         dataset._plan.source._footers.of([str(tmp_path / "0.parquet")])
         assert dataset._plan.source.known_count() is None
         assert dataset.count() == 30
-        assert "num_rows=30" in repr(dataset)
+        assert "shape: (30, 2)" in repr(dataset)
 
 
 @pytest.mark.engines("inline")

@@ -10,15 +10,16 @@ Arrow's FixedShapeTensor, arrays of several shapes `RaggedTensorType` (`_tensors
 the column `item`. Nothing runs until rows are asked for. Then the plan is rewritten so that less
 is read, and neighbouring steps are fused, so that rows cross the border of a process once. Blocks
 come in order, and only a few are under way: a consumer that stops stops the readers. sort, groupby
-and the like (`_exchange`, `grouped_data`) see all rows; what does not fit into memory is divided
-and finished by tasks, in partitions in the object store, which spills to disk.
+and the like (`_execution/exchange.py`, `grouped_data`) see all rows; what does not fit into memory
+is divided and finished by tasks, in partitions in the object store, which spills to disk.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from skate._core.public_names import lazy_names
+from skate.data._early_start import expect_tasks, makes_datasets
 
 if TYPE_CHECKING:
     from skate.data import (
@@ -139,7 +140,15 @@ if TYPE_CHECKING:
     DatasetContext = DataContext  # its name in older versions of Ray
     DatasetIterator = DataIterator
 else:
-    __getattr__, __dir__ = lazy_names(__name__)
+    _find, __dir__ = lazy_names(__name__)
+
+    def __getattr__(name: str) -> Any:
+        """Find a public name. With the first one that makes datasets, a process that workers are
+        forked from begins its imports, beside those of this process."""
+        if makes_datasets(name):
+            expect_tasks()
+        return _find(name)
+
 
 __all__ = [
     "ActorPoolStrategy",
