@@ -300,7 +300,7 @@ def test_old_references_say_what_happened() -> None:
     ref = skate.put(1)
     skate.shutdown()
     skate.init(engine="inline")
-    with pytest.raises(skate.exceptions.ObjectLostError, match="shutdown"):
+    with pytest.raises(skate.exceptions.StaleReferenceError, match="has been shut down"):
         skate.get(ref)
 
 
