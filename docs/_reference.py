@@ -60,6 +60,18 @@ class PublicNames(griffe.Extension):
                     moved.add(id(found))
                     _move(found, module, name)
             module.exports = names
+        _show_examples_as_code(pkg)
+
+
+def _show_examples_as_code(parent: griffe.Object) -> None:
+    """Give examples the heading by which griffe knows them: under any other they are Markdown, in
+    which a list below another in brackets is a link."""
+    if parent.docstring is not None:
+        text = parent.docstring.value
+        parent.docstring.value = re.sub(r"^Example:$", "Examples:", text, flags=re.MULTILINE)
+    for member in parent.members.values():
+        if not member.is_alias:
+            _show_examples_as_code(member)
 
 
 class _Definitions:
