@@ -78,6 +78,7 @@ def test_a_loop_may_begin_anew_by_the_environment(run_config):
         import torch.distributed as dist
 
         dist.destroy_process_group()
+        train.collective.barrier()  # the old store is that of rank 0, which closes it only now
         dist.init_process_group("gloo")
         total = torch.ones(1)
         dist.all_reduce(total)
