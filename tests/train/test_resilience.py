@@ -11,7 +11,13 @@ import torch
 
 import skate
 from skate import train
-from skate.train import Checkpoint, DataParallelTrainer, FailureConfig, WorkerGroupError
+from skate.train import (
+    Checkpoint,
+    DataParallelTrainer,
+    FailureConfig,
+    WorkerGroupError,
+    _replacing,
+)
 from skate.train.torch import ResilientState, TorchTrainer
 
 STEPS = 30
@@ -158,6 +164,29 @@ def test_several_die_at_once(run_config, tally):
 
     assert fit(loop, run_config(), workers=3).metrics["step"] == 4
     assert len(tally) >= 2  # rank 1 may have had a commit of that step, and given it to them
+
+
+def test_a_survivor_that_waits_for_ever_is_replaced_too(run_config, tally, monkeypatch):
+    monkeypatch.setattr(_replacing, "STUCK_SECONDS", 0)
+
+    def loop():
+        state = ResilientState(step=0)
+
+        def steps(state):
+            while state.step < 3:
+                torch.distributed.barrier()
+                if state.step == 1 and train.world_rank() and tally.add() <= 2:
+                    if train.world_rank() == 1:
+                        torch.futures.Future().wait()
+                    die()
+                state.step += 1
+                state.commit()
+
+        state.run(steps)
+        train.report({"step": state.step})
+
+    assert fit(loop, run_config(), workers=3).metrics["step"] == 3
+    assert len(tally) >= 2
 
 
 def test_rows_of_a_dataset_and_of_a_loader_are_read_once(run_config, tally, tmp_path):

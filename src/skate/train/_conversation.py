@@ -19,7 +19,7 @@ from skate.train._events import (
 )
 from skate.train._group import WorkerGroup
 from skate.train._membership import AFTER, SETUP, STEPS
-from skate.train._monitor import WorkerFailed
+from skate.train._monitor import Silence, WorkerFailed
 from skate.train._view import View
 
 OTHERS_TOO_SECONDS = 0.5  # in which further ranks may fail for the same reason
@@ -104,7 +104,11 @@ class Conversation:
         self._asked = {ref: rank for ref, rank in self._asked.items() if rank not in ranks}
 
     def collect_joining(
-        self, joined: dict[int, Event], told: dict[int, int], ranks: Collection[int] | None = None
+        self,
+        joined: dict[int, Event],
+        told: dict[int, int],
+        ranks: Collection[int] | None = None,
+        silence: Silence = lambda *_: None,
     ) -> None:
         """Wait until all ranks have joined. A newcomer is told what was answered to all before.
 
@@ -112,6 +116,7 @@ class Conversation:
             joined: The ranks that have, with their events; others are added as they come.
             told: The newcomers, and how much each was told so far.
             ranks: Whom to wait for; None is for all. What others say meanwhile is not lost.
+            silence: Is told whom it still waits for, and for how many seconds.
 
         Raises:
             WorkerFailed: For a rank that fails or dies; what has come so far stays.
@@ -120,7 +125,12 @@ class Conversation:
         for rank in range(len(self._workers)) if ranks is None else ranks:
             if rank not in joined and rank not in waiting.values():
                 waiting[self._workers[rank].next_event.remote(None)] = rank
-        for rank, event in self._monitor.answers(waiting, lambda *_: self._check()):
+
+        def look(missing: list[int], seconds: float) -> None:
+            self._check()
+            silence(missing, seconds)
+
+        for rank, event in self._monitor.answers(waiting, look):
             if event.kind == JOINING:
                 joined[rank] = event
                 continue

@@ -145,7 +145,9 @@ class GroupReforming:
                     self._start(dead)
                 told.update(dict.fromkeys(dead, 0))
                 dead.clear()
-                self._events.collect_joining(joined, told)
+                self._events.collect_joining(
+                    joined, told, silence=lambda missing, s: self._notice_stuck(missing, told, s)
+                )
                 if failures:
                     self._check_progress(joined, failures)
                 self._connect()
@@ -155,6 +157,16 @@ class GroupReforming:
                 self._check(failures)
                 dead.add(failed.rank)  # to those, if any, that were not started for its sake
                 joined.pop(failed.rank, None)
+
+    def _notice_stuck(self, missing: list[int], told: dict[int, int], seconds: float) -> None:
+        """Give up a worker whose loop was interrupted in vain."""
+        for rank in missing if seconds > STUCK_SECONDS else ():
+            try:
+                if rank not in told and self._backend.waits_in_vain(self._group, rank):
+                    error = WorkerHungError(f"rank {rank} waits for an operation that was ended")
+                    raise WorkerFailed(rank, error)
+            except (SkateError, WorkerHungError):
+                self._group.failures.pop(rank, None)  # its pending answer tells of it
 
     def _check(self, failures: dict[int, BaseException]) -> None:
         replaceable = self._events.stage == STEPS and len(failures) < len(self._group)
@@ -209,6 +221,7 @@ class GroupReforming:
         return WorkerFailed(rank, died.get(rank, error))
 
 
+STUCK_SECONDS = 5.0  # after which it is looked whether a worker that does not join ever will
 LEAVE_SECONDS = 5.0  # in which the loops of workers that are not needed may clean up
 INTERRUPT_SECONDS = 60.0  # in which a worker that is alive must have heard of it
 

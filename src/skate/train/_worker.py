@@ -35,6 +35,8 @@ from skate.train._handover import discard_original, hand_over
 from skate.train._membership import LoopMailbox, Membership
 from skate.train._staging import stage
 
+LOOP_THREAD = "skate-train"
+
 
 @dataclass
 class WorkerJob:
@@ -156,7 +158,7 @@ class TrainWorker:
 
     def start(self) -> None:
         """Begin the loop."""
-        self._thread = threading.Thread(target=self._run, name="skate-train", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=LOOP_THREAD, daemon=True)
         self._thread.start()
 
     def _run(self) -> None:

@@ -87,6 +87,18 @@ class Backend:
         """
         return []
 
+    def waits_in_vain(self, worker_group: WorkerGroup, rank: int) -> bool:
+        """Say whether a worker will never come back from what `on_interrupt` should have ended.
+
+        Args:
+            worker_group: The workers.
+            rank: One that has not come for a while.
+
+        Returns:
+            Whether it is to be replaced as well.
+        """
+        return False
+
     def on_newcomers(
         self, worker_group: WorkerGroup, backend_config: Any, ranks: Collection[int]
     ) -> None:

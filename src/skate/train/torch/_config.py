@@ -19,7 +19,7 @@ from skate.train._group import WorkerGroup
 from skate.train._places import WorkerPlace
 from skate.train._worker import TrainWorker
 from skate.train.backend import Backend, BackendConfig
-from skate.train.torch._abort import abort, noting_sockets
+from skate.train.torch._abort import abort, noting_sockets, waits_in_vain
 
 logger = logging.getLogger(__name__)
 
@@ -104,6 +104,10 @@ class TorchBackend(Backend):
 
     def on_interrupt(self, worker_group: WorkerGroup, ranks: Sequence[int]) -> list[object]:
         return [worker_group.execute_single_async(rank, abort) for rank in ranks]
+
+    def waits_in_vain(self, worker_group: WorkerGroup, rank: int) -> bool:
+        found: bool = worker_group.execute_single(rank, waits_in_vain)
+        return found
 
     def on_newcomers(
         self, worker_group: WorkerGroup, backend_config: TorchConfig, ranks: Collection[int]
