@@ -16,7 +16,7 @@ import skate
 from skate import train
 from skate.experimental import set_resource
 from skate.train import Checkpoint, DataParallelTrainer, FailureConfig, ScalingConfig
-from skate.train._elastic import fitting_size
+from skate.train._workers.elastic import fitting_size
 from skate.train.torch import ResilientState, TorchTrainer
 from skate.util.placement_group import (
     get_placement_group,

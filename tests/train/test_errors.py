@@ -9,7 +9,7 @@ import pytest
 
 from skate._run import errors as run_errors
 from skate.train import _errors as train_errors
-from skate.train import _events
+from skate.train._workers import events
 from skate.tune import error as tune_errors
 
 MADE = {
@@ -27,7 +27,7 @@ MADE = {
 def all_errors() -> list[type[BaseException]]:
     return [
         found
-        for module in (run_errors, train_errors, tune_errors, _events)
+        for module in (run_errors, train_errors, tune_errors, events)
         for _, found in inspect.getmembers(module, inspect.isclass)
         if issubclass(found, BaseException) and found.__module__ == module.__name__
     ]

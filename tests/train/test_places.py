@@ -6,8 +6,8 @@ import pytest
 
 from skate import train
 from skate.exceptions import TaskUnschedulableError
-from skate.train._labels import check_labels, fits
-from skate.train._places import WorkerPlace, places_of
+from skate.train._workers.labels import check_labels, fits
+from skate.train._workers.places import WorkerPlace, places_of
 
 
 def test_workers_of_one_machine_are_numbered_together():

@@ -199,7 +199,7 @@ def test_outcomes_that_cannot_be_written_end_the_run(
             train.get_all_reported_checkpoints()
 
     monkeypatch.setattr(Storage, "append", full)
-    monkeypatch.setattr("skate.train._monitor.LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("skate.train._workers.monitor.LOOK_SECONDS", 0.05)
     with pytest.raises(OSError, match="no space left"):
         _fit(run_config, loop, _score, workers=workers)
     monkeypatch.undo()

@@ -127,7 +127,7 @@ def test_a_worker_that_hangs(run_config, tally, monkeypatch):
 
 def test_a_worker_stops_while_the_group_starts(run_config, tally, monkeypatch):
     monkeypatch.setenv("SKATE_TRAIN_HUNG_AFTER", "0.5")
-    monkeypatch.setattr("skate.train._monitor.LOOK_SECONDS", 0.1)
+    monkeypatch.setattr("skate.train._workers.monitor.LOOK_SECONDS", 0.1)
 
     class Stopping(Backend):
         def on_start(self, worker_group, backend_config):
@@ -161,7 +161,7 @@ def test_workers_that_cannot_be_started_give_their_cpus_back(run_config, monkeyp
     def failing(self, *settings):
         raise OSError("no more processes")
 
-    monkeypatch.setattr("skate.train._group.WorkerGroup._start", failing)
+    monkeypatch.setattr("skate.train._workers.group.WorkerGroup._start", failing)
     with pytest.raises(OSError, match="no more processes"):
         fit(lambda: None, run_config())
     eventually(lambda: skate.available_resources().get("CPU") == 2)
@@ -269,7 +269,7 @@ def test_ranks_that_never_meet(run_config):
 
 
 def test_a_run_that_stands_still_says_whom_it_waits_for(run_config, flag, monkeypatch):
-    monkeypatch.setattr("skate.train._monitor.LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("skate.train._workers.monitor.LOOK_SECONDS", 0.05)
     monkeypatch.setattr("skate.train._view.FIRST_WORD_SECONDS", 0.1)
     told = flag("told")
 

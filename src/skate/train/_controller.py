@@ -25,7 +25,6 @@ from skate._run.scaling_config import ScalingConfig
 from skate._run.types import Config
 from skate.exceptions import SkateError
 from skate.train._conversation import Conversation, WorkersFailed, has_died
-from skate.train._elastic import SizeChanged
 from skate.train._errors import (
     WorkerGroupError,
     WorkerHungError,
@@ -33,15 +32,16 @@ from skate.train._errors import (
     failure_of,
     shown_cause,
 )
-from skate.train._events import FINISHED, JOINING, LEAVING, MEETING, Answer, Event
-from skate.train._gpus import share_gpus
-from skate.train._group import WorkerGroup
-from skate.train._membership import SETUP, STEPS
 from skate.train._recorder import Recorder
 from skate.train._replacing import GroupReforming, answers_to
 from skate.train._shipping import pickled_loop
 from skate.train._view import View
-from skate.train._worker import WorkerJob
+from skate.train._workers.elastic import SizeChanged
+from skate.train._workers.events import FINISHED, JOINING, LEAVING, MEETING, Answer, Event
+from skate.train._workers.gpus import share_gpus
+from skate.train._workers.group import WorkerGroup
+from skate.train._workers.membership import SETUP, STEPS
+from skate.train._workers.worker import WorkerJob
 from skate.train.backend import Backend, BackendConfig
 
 STOP_GRACE_SECONDS = 5.0  # in which loops may clean up when the run is to stop

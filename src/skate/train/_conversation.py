@@ -8,7 +8,8 @@ from typing import Any
 import skate
 from skate.exceptions import ActorDiedError, GetTimeoutError
 from skate.train._errors import WorkerHungError
-from skate.train._events import (
+from skate.train._view import View
+from skate.train._workers.events import (
     FINISHED,
     JOINING,
     LEAVING,
@@ -17,10 +18,9 @@ from skate.train._events import (
     Answer,
     Event,
 )
-from skate.train._group import WorkerGroup
-from skate.train._membership import AFTER, SETUP, STEPS
-from skate.train._monitor import Silence, WorkerFailed
-from skate.train._view import View
+from skate.train._workers.group import WorkerGroup
+from skate.train._workers.membership import AFTER, SETUP, STEPS
+from skate.train._workers.monitor import Silence, WorkerFailed
 
 OTHERS_TOO_SECONDS = 0.5  # in which further ranks may fail for the same reason
 

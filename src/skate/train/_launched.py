@@ -25,10 +25,10 @@ from skate._run.reporting import Report
 from skate._run.session import RunSession
 from skate._run.storage import Storage, write_into
 from skate.train._early_start import was_launched
-from skate.train._events import Answer, Event
-from skate.train._handover import discard_original, hand_over
 from skate.train._recorder import Recorder
-from skate.train._worker import check_metrics, positions_of
+from skate.train._workers.events import Answer, Event
+from skate.train._workers.handover import discard_original, hand_over
+from skate.train._workers.worker import check_metrics, positions_of
 
 NAME_VARIABLE = "SKATE_RUN_NAME"
 

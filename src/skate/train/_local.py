@@ -10,11 +10,11 @@ from skate._run.result import Result
 from skate._run.session import RunSession, activated
 from skate.train._controller import TrainPlan
 from skate.train._errors import failure_of
-from skate.train._events import StoppedError
-from skate.train._handover import discard_original, hand_over
 from skate.train._recorder import Recorder
 from skate.train._view import View
-from skate.train._worker import call_loop, check_metrics, positions_of
+from skate.train._workers.events import StoppedError
+from skate.train._workers.handover import discard_original, hand_over
+from skate.train._workers.worker import call_loop, check_metrics, positions_of
 
 
 class LocalSession(RunSession):

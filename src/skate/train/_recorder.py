@@ -29,9 +29,9 @@ from skate._run.uploads import Uploads
 from skate._run.validation import ValidationTaskConfig
 from skate._run.values import reached
 from skate.train._errors import TrainingFailedError
-from skate.train._events import Event
-from skate.train._staging import ReportQueue
 from skate.train._validation import Validator
+from skate.train._workers.events import Event
+from skate.train._workers.staging import ReportQueue
 
 if TYPE_CHECKING:
     from typing_extensions import Self

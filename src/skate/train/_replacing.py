@@ -22,10 +22,10 @@ from skate._run.context import SessionInfo
 from skate.exceptions import SkateError
 from skate.train._conversation import Conversation, WorkersFailed, has_died
 from skate.train._errors import WorkerHungError
-from skate.train._events import Answer, Event, Joined
-from skate.train._group import WorkerGroup
-from skate.train._membership import STEPS
-from skate.train._monitor import WorkerFailed
+from skate.train._workers.events import Answer, Event, Joined
+from skate.train._workers.group import WorkerGroup
+from skate.train._workers.membership import STEPS
+from skate.train._workers.monitor import WorkerFailed
 from skate.train.backend import Backend, BackendConfig
 
 AT_ONE_COMMIT = 4  # deaths without a commit in between, after which it is the state's own fault

@@ -18,8 +18,8 @@ from skate._run.reporting import Report
 from skate._run.result import Result
 from skate._run.session import RunSession, current
 from skate._run.types import Config, ResultRow
-from skate.train._events import Event
 from skate.train._recorder import Recorder
+from skate.train._workers.events import Event
 
 if TYPE_CHECKING:
     from skate.train.base_trainer import BaseTrainer

@@ -15,8 +15,8 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from skate.train._group import WorkerGroup
-    from skate.train._worker import TrainWorker
+    from skate.train._workers.group import WorkerGroup
+    from skate.train._workers.worker import TrainWorker
 
 
 class BackendConfig:

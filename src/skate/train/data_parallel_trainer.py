@@ -27,12 +27,12 @@ from skate.train._data import DataConfig, checked_datasets
 from skate.train._dataset_config import as_data_config
 from skate.train._early_start import expect_workers
 from skate.train._errors import TrainingFailedError
-from skate.train._group import WorkerGroup
 from skate.train._local import run_here
 from skate.train._recorder import TRAINER_FILE, Recorder, new_name
 from skate.train._validation import Validator
 from skate.train._view import View
-from skate.train._worker import takes_config
+from skate.train._workers.group import WorkerGroup
+from skate.train._workers.worker import takes_config
 from skate.train.backend import BackendConfig
 from skate.train.base_trainer import BaseTrainer, in_folder, saved_trainer
 
@@ -119,7 +119,9 @@ class DataParallelTrainer(BaseTrainer):
         self.backend_config: BackendConfig = backend_config or BackendConfig()
         self.dataset_config: DataConfig = as_data_config(dataset_config, self.datasets)
         if self.scaling_config.num_workers != 0:
-            expect_workers(["skate.train._worker", *(_DATA_MODULES if self.datasets else ())])
+            expect_workers(
+                ["skate.train._workers.worker", *(_DATA_MODULES if self.datasets else ())]
+            )
 
     # -- running --------------------------------------------------------------------------------
 

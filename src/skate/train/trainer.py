@@ -25,10 +25,10 @@ from skate._run.result import Result
 from skate._run.scaling_config import ScalingConfig
 from skate._run.types import Config
 from skate.train._controller import TrainPlan
-from skate.train._group import WorkerGroup
 from skate.train._iterator import Tap, TrainingIterator
 from skate.train._trial import TrainerTrial
-from skate.train._worker import TrainWorker, call_loop, takes_config
+from skate.train._workers.group import WorkerGroup
+from skate.train._workers.worker import TrainWorker, call_loop, takes_config
 from skate.train.backend import BackendConfig
 from skate.train.base_trainer import BaseTrainer, TrainingFailedError
 from skate.train.data_parallel_trainer import DataParallelTrainer

@@ -11,7 +11,7 @@ from typing import Any
 import cloudpickle
 import pytest
 
-from skate.train._worker import TrainWorker
+from skate.train._workers.worker import TrainWorker
 from skate.train.tensorflow import _keras_choice
 from skate.train.tensorflow._keras_choice import TensorflowWorker, explained, modules_of
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from skate._run.session import current, in_session
 from skate._run.types import Config
-from skate.train._addresses import free_addresses
-from skate.train._group import WorkerGroup
-from skate.train._threads import own_threads
+from skate.train._workers.addresses import free_addresses
+from skate.train._workers.group import WorkerGroup
+from skate.train._workers.threads import own_threads
 from skate.train.backend import Backend, BackendConfig
 
 _parameters: Config = {}

@@ -18,7 +18,7 @@ from skate._run.session import report
 from skate._run.types import Config
 from skate.predict.sklearn import set_threads, thread_parameters
 from skate.train._data import TRAIN_DATASET_KEY
-from skate.train._threads import own_threads
+from skate.train._workers.threads import own_threads
 from skate.train.base_trainer import BaseTrainer
 from skate.train.sklearn._scores import scores
 from skate.train.sklearn.sklearn_checkpoint import SklearnCheckpoint

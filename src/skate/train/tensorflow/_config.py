@@ -6,8 +6,8 @@ import json
 import os
 from dataclasses import dataclass
 
-from skate.train._addresses import free_addresses
-from skate.train._group import WorkerGroup
+from skate.train._workers.addresses import free_addresses
+from skate.train._workers.group import WorkerGroup
 from skate.train.backend import Backend, BackendConfig
 from skate.train.tensorflow._keras_choice import TensorflowWorker, explained
 

@@ -15,7 +15,7 @@ from traceback import walk_tb
 from typing import Any
 
 from skate._core.tensorflow_processes import LEGACY_KERAS, prefer_keras_2
-from skate.train._worker import TrainWorker, WorkerJob
+from skate.train._workers.worker import TrainWorker, WorkerJob
 
 _IMPORT = ("cloudpickle.cloudpickle", "subimport")
 

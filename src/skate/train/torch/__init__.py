@@ -8,7 +8,9 @@ from skate._core.optional_imports import try_import
 from skate._core.public_names import lazy_names, name_publicly
 from skate.train._early_start import expect_workers
 
-expect_workers(["torch", "skate.train._worker", "skate.train.torch"])  # beside this process
+expect_workers(
+    ["torch", "skate.train._workers.worker", "skate.train.torch"]
+)  # beside this process
 try_import("torch", "torch")
 
 from skate.train.torch._config import TorchConfig  # noqa: E402

@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from skate.train._worker import LOOP_THREAD
+from skate.train._workers.worker import LOOP_THREAD
 
 LOOKS, LOOK_SECONDS = 10, 0.1  # at a thread, which does nothing in all of them if it waits
 SLEEPING = "S"

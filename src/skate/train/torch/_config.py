@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from skate.train._group import WorkerGroup
-from skate.train._places import WorkerPlace
-from skate.train._worker import TrainWorker
+from skate.train._workers.group import WorkerGroup
+from skate.train._workers.places import WorkerPlace
+from skate.train._workers.worker import TrainWorker
 from skate.train.backend import Backend, BackendConfig
 from skate.train.torch._abort import abort, noting_sockets, waits_in_vain
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from skate._run.session import current
-from skate.train._gpus import OWN_GPUS
+from skate.train._workers.gpus import OWN_GPUS
 
 
 def get_devices() -> list[torch.device]:

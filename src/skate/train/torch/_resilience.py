@@ -20,9 +20,9 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from skate._run.session import RunSession, current
-from skate.train._events import Joined
-from skate.train._membership import SETUP, Membership, PeerLostError
-from skate.train._worker import positions_of
+from skate.train._workers.events import Joined
+from skate.train._workers.membership import SETUP, Membership, PeerLostError
+from skate.train._workers.worker import positions_of
 from skate.train.torch._models import acceleration, preparations
 
 NEWS_SECONDS = 60.0  # in which it is known that a collective has failed because a peer is gone

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from threading import Thread
 from typing import Any
 
-from skate.train._group import WorkerGroup
-from skate.train._threads import own_threads
+from skate.train._workers.group import WorkerGroup
+from skate.train._workers.threads import own_threads
 from skate.train.backend import Backend, BackendConfig
 from skate.util import get_node_ip_address
 

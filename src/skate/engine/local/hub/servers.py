@@ -23,7 +23,7 @@ _QUICK = ("numpy", "pyarrow", "PIL", "polars", "skate.tune.execution.worker")
 _SLOW = (
     "pandas", "scipy", "sklearn", "torch", "torchvision", "xgboost", "lightgbm", "transformers",
     "lightning", "pytorch_lightning", "datasets", "numba", "tensorflow",
-    "skate.data._execution.stages", "skate.data.iterator", "skate.train._worker",
+    "skate.data._execution.stages", "skate.data.iterator", "skate.train._workers.worker",
     "skate.train.torch",
     "skate.train.lightning", "skate.train.xgboost",
     "skate.train.lightgbm", "skate.train.sklearn", "skate.train.huggingface.transformers",

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import skate
 from skate._run.scaling_config import ScalingConfig
 from skate.exceptions import TaskUnschedulableError
-from skate.train._labels import check_labels
+from skate.train._workers.labels import check_labels
 from skate.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from skate.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 

@@ -17,7 +17,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from skate._run.types import Positions
-from skate.train._events import JOINING, LEAVING, Answer, Event, Joined, StoppedError
+from skate.train._workers.events import JOINING, LEAVING, Answer, Event, Joined, StoppedError
 
 SETUP, STEPS, AFTER = "setup", "steps", "after"
 

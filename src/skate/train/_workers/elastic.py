@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 import skate
 from skate._run.scaling_config import ScalingConfig
-from skate.train._reservations import GROWING
+from skate.train._workers.reservations import GROWING
 from skate.util.placement_group import placement_group_table
 
 FAILED_SECONDS = 10.0  # after which to try to grow again, if new workers have failed

@@ -11,7 +11,7 @@ from skate._run.checkpoint_manager import CHECKPOINT_NAME
 from skate._run.folders import LocalFolder
 from skate._run.reporting import CheckpointUploadMode, Report
 from skate._run.storage import Storage, write_into
-from skate.train._events import REPORTED, Event
+from skate.train._workers.events import REPORTED, Event
 
 Staging = Callable[[Report, float], Any] | None
 

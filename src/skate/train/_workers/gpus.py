@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import skate
 
 if TYPE_CHECKING:
-    from skate.train._group import WorkerGroup
+    from skate.train._workers.group import WorkerGroup
 
 OWN_GPUS = "SKATE_TRAIN_GPUS"  # the worker's own, where it sees those of all
 

@@ -30,10 +30,18 @@ from skate._run.signing_key import adopt_signing_key, signing_key
 from skate._run.storage import Storage, write_into
 from skate._run.types import Config, Positions, ResultRow
 from skate.train._errors import LoopExitedError
-from skate.train._events import FINISHED, MEETING, REPORTED, Answer, Event, Joined, StoppedError
-from skate.train._handover import discard_original, hand_over
-from skate.train._membership import LoopMailbox, Membership
-from skate.train._staging import stage
+from skate.train._workers.events import (
+    FINISHED,
+    MEETING,
+    REPORTED,
+    Answer,
+    Event,
+    Joined,
+    StoppedError,
+)
+from skate.train._workers.handover import discard_original, hand_over
+from skate.train._workers.membership import LoopMailbox, Membership
+from skate.train._workers.staging import stage
 
 LOOP_THREAD = "skate-train"
 

@@ -24,7 +24,7 @@ from skate._run.signing_key import adopt_signing_key, signing_key
 from skate._run.storage import Storage, write_into
 from skate._run.types import ResultRow
 from skate.exceptions import TaskError
-from skate.train._events import Event
+from skate.train._workers.events import Event
 
 MOST_UNDER_WAY = 2  # writes; the next report waits for the first of them
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import skate
 from skate._run.scaling_config import ScalingConfig
-from skate.train._elastic import Elasticity
-from skate.train._monitor import WorkerFailed, WorkerMonitor
-from skate.train._places import WorkerPlace, here, places_of
-from skate.train._reservations import Reservations, resources_per_worker
-from skate.train._worker import TrainWorker
+from skate.train._workers.elastic import Elasticity
+from skate.train._workers.monitor import WorkerFailed, WorkerMonitor
+from skate.train._workers.places import WorkerPlace, here, places_of
+from skate.train._workers.reservations import Reservations, resources_per_worker
+from skate.train._workers.worker import TrainWorker
 
 # A report, a ping and a call of a back end may overlap.
 CONCURRENT_CALLS = 4

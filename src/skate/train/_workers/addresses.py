@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from skate.util import get_node_ip_address
 
 if TYPE_CHECKING:
-    from skate.train._group import WorkerGroup
+    from skate.train._workers.group import WorkerGroup
 
 # Below the ports that the system gives to outgoing connections: nobody takes one of these between
 # our choice and the moment when the user's loop listens there.

@@ -1,0 +1,1 @@
+"""The workers of a run: their group, its places, and a worker's own side of it."""
