@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from skate._core import options as option_table
 from skate._core.argument_checks import mapping, wrong_type, wrong_value
-from skate._core.nearest import nearest_names, unknown_parameter
-from skate._core.optional_imports import ray_is_skate
+from skate._core.nearest import unknown_parameter
 from skate._facade import logging_setup, page
+from skate._facade.engines import HERE, make_engine, worker_of_ray
 from skate.engine import changing, install_engine, installed_engine
 from skate.engine.base import Engine
-
-ENGINES = ("local", "inline", "ray")
-_ABOUT_WORKERS = (
-    "growing", "log_prefix", "log_to_driver", "memory_guard", "preload", "spill_dir",
-)  # fmt: skip
-_HERE = ("local", "inline")  # addresses of this machine; what `address_info` says
 
 # Parameters about the services of a cluster, which do not exist here, with the values that ask
 # for nothing. `...` stands for any value.
@@ -57,7 +50,6 @@ _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
 }  # fmt: skip
 
 _SMALLEST_STORE_BYTES = 1 << 20  # below, hardly a value would fit that is stored there at all
-_RAY_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # set for programs that were handed to a Ray cluster
 
 machine: dict[str, Any] = {}  # what it has, where `init` is not told: for pretended clusters
 _running: dict[str, Any] = {}  # what the engine of this process was started with
@@ -304,7 +296,7 @@ def init(
 def _checked_address(address: object, system_config: object) -> str | None:
     if not isinstance(address, (str, type(None))):
         raise wrong_type("address", address, "a string")
-    if address not in (None, "", *_HERE) and system_config is not None:
+    if address not in (None, "", *HERE) and system_config is not None:
         raise ValueError(
             f"_system_config is for a session that begins, and address={address!r} asks for one "
             "that runs: leave one of them out"
@@ -324,11 +316,11 @@ def _store_memory(value: object) -> int | None:
 def _start(wanted: dict[str, Any], keep_running: bool) -> Engine:
     with changing:
         running = installed_engine()
-        if running is None and (worker := _ray_worker()) is not None and "engine" not in wanted:
+        if running is None and (worker := worker_of_ray()) is not None and "engine" not in wanted:
             running = worker  # whatever else it asks for, the cluster is there already
             install_engine(running)
         elif running is None:
-            running = _make_engine({**machine, **wanted})
+            running = make_engine({**machine, **wanted})
             install_engine(running)
             _running.clear()
             _running.update(wanted, by=running)
@@ -355,68 +347,6 @@ def _shown(name: str, value: Any) -> str:
     if name == "runtime_env" and value.get("env_vars"):
         value = {**value, "env_vars": dict.fromkeys(value["env_vars"], "...")}
     return repr(value)
-
-
-def _make_engine(settings: dict[str, Any]) -> Engine:
-    address = settings.pop("address", None)
-    name = settings.pop("engine", None)
-    if address is None and name is None and _RAY_JOB in os.environ:
-        return _connect(None, settings)
-    address = address or os.environ.get("SKATE_ADDRESS") or None
-    name = name or os.environ.get("SKATE_ENGINE") or None
-    if address == "auto" and name is None and ray_is_skate():
-        address = None  # the cluster that such a program looks for is this machine
-    if name is None:
-        name = "ray" if address not in (None, *_HERE) else address or "local"
-    if name not in ENGINES:
-        near = nearest_names(str(name), ENGINES, 1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"engine takes one of {', '.join(ENGINES)}; got {name!r}{hint}")
-    if name == "ray":
-        return _connect(address, settings)
-    if address not in (None, "local", name):
-        raise ValueError(f"address={address!r} is for engine='ray'; got engine={name!r}")
-    if runtime_env := settings.get("runtime_env"):
-        from skate.runtime_env import check_possible_here
-
-        check_possible_here(runtime_env, installs=name == "local")
-    if name == "inline":
-        from skate.engine.inline import InlineEngine
-
-        # These concern worker processes, and there are none.
-        for about_workers in _ABOUT_WORKERS:
-            settings.pop(about_workers, None)
-        return InlineEngine(**settings)
-    from skate.engine import local
-
-    return local.start(**settings)
-
-
-def _ray_worker() -> Engine | None:
-    """The engine of a worker of a Ray cluster, if this process is one."""
-    raylet = sys.modules.get("ray._raylet")
-    if raylet is None or not raylet.__spec__ or raylet.__spec__.origin is None:
-        return None  # no Ray, or skate under that name, which is in no file
-    from skate.engine.ray import RayEngine, inside_worker
-
-    return RayEngine() if inside_worker() else None
-
-
-def _connect(address: str | None, settings: dict[str, Any]) -> Engine:
-    from skate._core.optional_imports import try_import
-
-    try_import("ray", "ray")
-    if ray_is_skate():
-        raise ConnectionError(
-            f"address={address!r} asks for a Ray cluster, but `import ray` means skate in this "
-            "program (skate.compat.ray, `skate run --as-ray`): run it on Ray itself, or write "
-            "`import skate` and start it without --as-ray"
-        )
-    from skate.engine.ray import connect
-
-    for of_cluster in ("log_prefix", "memory_guard"):  # it has its own
-        settings.pop(of_cluster, None)
-    return connect(address, **settings)
 
 
 def _from_private(kwargs: dict[str, Any], spill_dir: str | None) -> tuple[int | None, str | None]:

@@ -197,6 +197,7 @@ class Engine(ABC):
     """Runs tasks and actors and keeps their values. See the module docstring for the promises."""
 
     name: str
+    has_workers: bool = True  # whether calls run in other processes than their caller's
     session_name: str = ""  # of the session that ids belong to; "": they are valid everywhere
 
     @property

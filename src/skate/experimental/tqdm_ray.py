@@ -127,7 +127,7 @@ class tqdm:  # noqa: N801  # as the package it stands for
 def _in_worker() -> bool:
     """Whether another process draws."""
     engine = installed_engine()
-    if engine is None or engine.name == "inline":
+    if engine is None or not engine.has_workers:
         return False
     context = engine.context()
     return context.task_id is not None or context.actor_id is not None

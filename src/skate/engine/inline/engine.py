@@ -60,6 +60,7 @@ class InlineEngine(Engine):
     """Runs everything in the caller's thread."""
 
     name = "inline"
+    has_workers = False
 
     def __init__(
         self,

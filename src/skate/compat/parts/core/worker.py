@@ -80,8 +80,10 @@ class RayWorker:
     def mode(self) -> int | None:
         """SCRIPT_MODE, WORKER_MODE or LOCAL_MODE; None before `init`."""
         engine = installed_engine()
-        if engine is None or engine.name == "inline":
-            return None if engine is None else LOCAL_MODE
+        if engine is None:
+            return None
+        if not engine.has_workers:
+            return LOCAL_MODE
         return WORKER_MODE if skate.get_runtime_context().get_task_id() else SCRIPT_MODE
 
     @property
