@@ -98,6 +98,10 @@ class TestOnesOwn:
         with pytest.raises(NotImplementedError, match="_transform_pandas"):
             Nothing().transform(skate.data.range(1))
 
+    def test_another_function_than_the_one_it_has(self):
+        with pytest.raises(NotImplementedError, match="has no _transform_arrow; it has _t"):
+            Doubled()._transform_arrow(pa.table({"x": [1]}))
+
     def test_a_batch_that_is_none(self):
         with pytest.raises(ValueError, match="list"):
             Doubled().transform_batch([1, 2])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from skate._core.former_names import FORMER, SEARCHERS
+
 _INSIDE = "skate.compat.parts.inside"
 _PREPROCESSORS = (
     "batch_mapper", "chain", "concatenator", "discretizer", "encoder", "hasher", "imputer",
     "normalizer", "scaler", "tokenizer", "torch", "transformer", "vectorizer",
 )  # fmt: skip
-_SEARCHERS = ("dragonfly", "flaml", "sigopt", "skopt")
 
 # Ray 1.12 and 1.13 had under `ray.ml` what became `ray.air`.
 _ML: dict[str, tuple[str, ...]] = {
@@ -40,9 +41,9 @@ HOMES: dict[str, tuple[str, ...]] = {
         ("skate.compat.parts.data.preprocessors", "skate.data.preprocessors"),
     ),
     **{
-        f"ray.tune.{owner}.{name}": ("skate.compat.parts.tuning.searchers",)
-        for owner in ("search", "suggest")
-        for name in _SEARCHERS
+        f"ray.{path}": ("skate.compat.parts.tuning.searchers",)
+        for path, advice in FORMER.items()
+        if advice == SEARCHERS and path.startswith(("tune.search.", "tune.suggest."))
     },
     **dict.fromkeys(
         ("ray.air._internal.remote_storage", "ray.ml.utils.remote_storage"),

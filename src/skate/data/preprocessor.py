@@ -79,13 +79,32 @@ class Preprocessor:
         )
 
     def _transform_pandas(self, df: Any) -> Any:
-        raise NotImplementedError
+        raise self._not_written("_transform_pandas")
 
     def _transform_numpy(self, np_data: Any) -> Any:
-        raise NotImplementedError
+        raise self._not_written("_transform_numpy")
 
     def _transform_arrow(self, table: pa.Table) -> Any:
-        raise NotImplementedError
+        raise self._not_written("_transform_arrow")
+
+    def _not_written(self, method: str) -> NotImplementedError:
+        written = (
+            ", ".join(f"_transform_{name}" for name in self._written()) or "none of the three"
+        )
+        return NotImplementedError(
+            f"{type(self).__name__} has no {method}; it has {written}. Override {method}, or give "
+            "it batches of a format that it has"
+        )
+
+    @classmethod
+    def _written(cls) -> list[str]:
+        """The formats of batches that there is a function for."""
+        return [
+            name
+            for name in ("pandas", "numpy", "arrow")
+            if getattr(cls, f"_transform_{name}")
+            is not getattr(Preprocessor, f"_transform_{name}")
+        ]
 
     # -- fitting --------------------------------------------------------------------------------
 
@@ -258,12 +277,7 @@ class Preprocessor:
 
     def _determine_transform_to_use(self) -> Any:
         """The format that there is a function for; if there are several, the preferred one."""
-        written = [
-            name
-            for name in ("pandas", "numpy", "arrow")
-            if getattr(type(self), f"_transform_{name}")
-            is not getattr(Preprocessor, f"_transform_{name}")
-        ]
+        written = self._written()
         if not written:
             raise NotImplementedError(
                 f"{type(self).__name__} must override one of _transform_pandas, _transform_numpy "

@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skate._run.types import Config, ResultRow
 from skate.tune._arguments import accepted
@@ -29,6 +29,16 @@ UNDEFINED_METRIC_MODE = (
     "{cls} has no metric and mode (metric={metric!r}, mode={mode!r}): give both to the searcher, "
     "or to TuneConfig"
 )
+
+
+class EvaluatedPoint(NamedTuple):
+    """What somebody else has found out; the parameters of `Searcher.add_evaluated_point`."""
+
+    parameters: Config
+    value: float
+    error: bool = False
+    pruned: bool = False
+    intermediate_values: list[float] | None = None
 
 
 class Searcher(SavesState):
@@ -151,6 +161,9 @@ class Searcher(SavesState):
         Raises:
             NotImplementedError: If the searcher cannot.
         """
+        self._take_point(EvaluatedPoint(parameters, value, error, pruned, intermediate_values))
+
+    def _take_point(self, point: EvaluatedPoint) -> None:
         raise NotImplementedError(f"{type(self).__name__} cannot take evaluated points")
 
     def add_evaluated_trials(self, trials_or_analysis: Any, metric: str) -> None:

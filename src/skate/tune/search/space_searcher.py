@@ -12,6 +12,7 @@ from skate.tune.result import DEFAULT_METRIC
 from skate.tune.search.searcher import (
     UNDEFINED_METRIC_MODE,
     UNDEFINED_SEARCH_SPACE,
+    EvaluatedPoint,
     Searcher,
 )
 from skate.tune.search.variant_generator import has_unresolved_values
@@ -54,31 +55,11 @@ class SpaceSearcher(Searcher):
             self._setup(self._space)
             self._is_set_up = True
 
-    def add_evaluated_point(
-        self,
-        parameters: Config,
-        value: float,
-        error: bool = False,
-        pruned: bool = False,
-        intermediate_values: list[float] | None = None,
-    ) -> None:
-        """Learn that `parameters` gave `value`; nothing, if they gave an `error` or were `pruned`.
-
-        The search looks at the last value only, so that `intermediate_values` changes nothing.
-
-        Args:
-            parameters: The configuration.
-            value: What came of it.
-            error: Whether it failed.
-            pruned: Whether it was stopped early.
-            intermediate_values: What was reported on the way.
-
-        Raises:
-            NotImplementedError: If the searcher cannot.
-        """
+    def _take_point(self, point: EvaluatedPoint) -> None:
+        """Learn from whole trials that have not failed; values on the way change nothing."""
         self._check_ready()
-        if not error and not pruned and math.isfinite(value):
-            self._learn_point(parameters, float(value))
+        if not point.error and not point.pruned and math.isfinite(point.value):
+            self._learn_point(point.parameters, float(point.value))
 
     def _learn_point(self, parameters: Config, value: float) -> None:
         """Learn that a whole trial of these parameters gave this value."""

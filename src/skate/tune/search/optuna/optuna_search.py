@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from skate._core.optional_imports import try_import
-from skate._run.types import Config, ResultRow
+from skate._run.types import ResultRow
 from skate.tune.result import TRAINING_ITERATION
 from skate.tune.search._samplers import LogUniform, Quantized, Uniform
 from skate.tune.search.sample import Categorical, Domain, Float, Integer
-from skate.tune.search.searcher import check_rewards, plain_points
+from skate.tune.search.searcher import EvaluatedPoint, check_rewards, plain_points
 from skate.tune.search.space_searcher import SpaceSearcher
 from skate.tune.search.variant_generator import has_unresolved_values, parse_spec_vars
 from skate.tune.utils.util import flatten_dict, unflatten_dict, unflattened_lookup
@@ -178,14 +178,7 @@ class OptunaSearch(SpaceSearcher):
             return None
         return [float(result[name]) for name in names]
 
-    def add_evaluated_point(
-        self,
-        parameters: Config,
-        value: float,
-        error: bool = False,
-        pruned: bool = False,
-        intermediate_values: list[float] | None = None,
-    ) -> None:
+    def _take_point(self, point: EvaluatedPoint) -> None:
         import optuna
 
         self._check_ready()
@@ -195,14 +188,14 @@ class OptunaSearch(SpaceSearcher):
                 "a dictionary as `space`, or domains in the tuner's space"
             )
         states = optuna.trial.TrialState
-        state = states.FAIL if error else states.PRUNED if pruned else states.COMPLETE
+        ended = states.PRUNED if point.pruned else states.COMPLETE
         self._ot_study.add_trial(
             optuna.trial.create_trial(
-                state=state,
-                value=None if error else value,
-                params=self._flat(parameters),
+                state=states.FAIL if point.error else ended,
+                value=None if point.error else point.value,
+                params=self._flat(point.parameters),
                 distributions=self._space,
-                intermediate_values=dict(enumerate(intermediate_values or ())),
+                intermediate_values=dict(enumerate(point.intermediate_values or ())),
             )
         )
 
