@@ -57,6 +57,22 @@ def test_text_and_level(capsys: pytest.CaptureFixture[str]) -> None:
     assert "-- loud job_id=" in line
 
 
+def test_the_encoding_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RAY_LOGGING_CONFIG_ENCODING", "JSON")
+    with skate.init(engine="inline") as session:
+        assert dict(skate.init()) == dict(session)  # asks for nothing new
+        logging.getLogger("choir").info("la")
+    assert json.loads(capsys.readouterr().err)["message"] == "la"
+    with skate.init(engine="inline", logging_config=skate.LoggingConfig("TEXT")):
+        logging.getLogger("choir").info("la")
+    assert "-- la job_id=" in capsys.readouterr().err
+    monkeypatch.setenv("RAY_LOGGING_CONFIG_ENCODING", "MORSE")
+    with pytest.raises(ValueError, match="takes one of TEXT, JSON; got 'MORSE'"):
+        skate.init(engine="inline")
+
+
 def test_what_is_refused_and_how_it_travels() -> None:
     with pytest.raises(ValueError, match="TEXT, JSON; got 'XML'"):
         skate.LoggingConfig(encoding="XML")

@@ -1,6 +1,7 @@
 """init and shutdown: once, twice, not at all, in threads and event loops."""
 
 import asyncio
+import json
 import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -362,3 +363,51 @@ def test_an_empty_namespace_is_refused(start):
 def test_an_unknown_parameter_of_init_is_refused(start):
     with pytest.raises(RuntimeError, match="unheard_of"):
         start(unheard_of=1)
+
+
+@local_only
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        lambda place: {"object_spilling_directory": place},
+        lambda place: {"_temp_dir": place},
+        lambda place: {
+            "_system_config": {
+                "object_spilling_config": json.dumps(
+                    {"type": "filesystem", "params": {"directory_path": place}}
+                )
+            }
+        },
+    ],
+    ids=["parameter", "temp_dir", "config"],
+)
+def test_where_values_are_spilled_in_words_of_ray(start, tmp_path, spelling):
+    np = pytest.importorskip("numpy")
+    start(object_store_memory=10**7, **spelling(str(tmp_path)))
+    refs = [skate.put(np.arange(10**6) + i) for i in range(3)]
+    assert [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert [skate.get(ref)[0] for ref in refs] == [0, 1, 2]
+
+
+@local_only
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"_temp_dir": "relative"}, "an absolute path"),
+        *(
+            ({"_system_config": {"object_spilling_config": config}}, "one of filesystem")
+            for config in (
+                '{"type": "abc"}',
+                '{"type": "filesystem", "params": {"random_arg": 1}}',
+                "[]",
+                "no JSON",
+                7,
+            )
+        ),
+    ],
+    ids=str,
+)
+def test_places_to_spill_that_cannot_be(start, arguments, words):
+    with pytest.raises(ValueError, match=words):
+        start(**arguments)
+    assert not skate.is_initialized()

@@ -80,6 +80,8 @@ def test_errors(bench: HubBench) -> None:
 
 def test_what_there_is_now(bench: HubBench) -> None:
     tasks = [bench.submit(name="mine") for _ in range(2)] + [bench.submit(num_cpus=2)]
+    for worker in bench.workers:
+        worker.pid = 100 + worker.number
     found = told(bench)
     assert found["queued"] == 1
     assert found["sent"] == 2

@@ -76,6 +76,16 @@ def test_a_session_of_another_temporary_directory_is_swept(
     assert left(tmp_path) == []
 
 
+def test_the_temporary_directory_of_ray_is_made_and_goes_first(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path / "not" / "there"))
+    made = SessionFiles()
+    assert Path(made.dir).parent == tmp_path / "not" / "there"
+    made.remove()
+    assert list((tmp_path / "not" / "there").iterdir()) == []
+
+
 @pytest.mark.parametrize("where", ["shm_dir", "disk_dir", "dir"])
 def test_what_is_written_while_a_session_is_removed_is_found_by_the_next(
     tmp_path: Path, monkeypatch: Any, where: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from typing import Any
 
 import pytest
@@ -25,6 +26,9 @@ class Sleeper:
 
     def fall(self) -> None:
         os._exit(1)
+
+    def leave(self, code: int) -> None:
+        sys.exit(code)
 
 
 def of_actor(actor: Any) -> Any:
@@ -349,10 +353,15 @@ def test_workers_that_have_ended_say_why(flag: Any) -> None:
     with pytest.raises(skate.exceptions.ActorDiedError):
         skate.get(actor.fall.remote(), timeout=60)
     ended(pid, "SYSTEM_ERROR", "code 1")
+    for code, exit_type in ((0, "INTENDED_USER_EXIT"), (4, "SYSTEM_ERROR")):
+        actor, pid = started(f"leaving with {code}")
+        with pytest.raises(skate.exceptions.ActorDiedError):
+            skate.get(actor.leave.remote(code), timeout=60)
+        ended(pid, exit_type, f"exit code {code}")
     told = Told.remote()
     broken = Broken.options(num_cpus=0).remote(told)
     eventually(lambda: skate.get(told.told.remote()))
-    ended(skate.get(told.told.remote()), "USER_ERROR", "constructor")
+    ended(skate.get(told.told.remote()), "USER_ERROR", "the initialization method")
     del broken
     held = hold.remote(flag("begun"), flag("never"))
     flag("begun").wait()

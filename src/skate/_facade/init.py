@@ -9,11 +9,12 @@ from typing import Any
 from skate._core import options as option_table
 from skate._core.argument_checks import mapping, wrong_type, wrong_value
 from skate._core.nearest import unknown_parameter
-from skate._facade import logging_setup, page
+from skate._facade import logging_setup, page, system_config
 from skate._facade.engines import HERE, make_engine, worker_of_ray
 from skate.engine import changing, install_engine, installed_engine
 from skate.engine.base import Engine
 
+_SPILL_DIRECTORIES = ("object_spilling_directory", "_object_spilling_directory")  # of Ray
 # Parameters about the services of a cluster, which do not exist here, with the values that ask
 # for nothing. `...` stands for any value.
 _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
@@ -248,7 +249,7 @@ def init(
     """
     harmless = {name: value for name, value in locals().items() if name in _WITHOUT_EFFECT}
     memory, spill_dir = _from_private(kwargs, spill_dir)
-    memory_guard = _of_memory_guard(kwargs.get("_system_config"))
+    memory_guard = system_config.of_memory_guard(kwargs.get("_system_config"))
     _check_without_effect({**harmless, **kwargs})
     logging_setup.configure_own(
         logging_setup.chosen_level(log_level, logging_level), logging_format
@@ -257,7 +258,7 @@ def init(
     of_job = job._for_init() if job is not None else {}
     logging_config = _checked(
         "logging_config",
-        logging_config or of_job.get("logging_config"),
+        logging_config or of_job.get("logging_config") or logging_setup.config_of_environment(),
         "skate.logging_config",
         "LoggingConfig",
     )
@@ -293,10 +294,10 @@ def init(
     return ClientContext(started)
 
 
-def _checked_address(address: object, system_config: object) -> str | None:
+def _checked_address(address: object, config: object) -> str | None:
     if not isinstance(address, (str, type(None))):
         raise wrong_type("address", address, "a string")
-    if address not in (None, "", *HERE) and system_config is not None:
+    if address not in (None, "", *HERE) and config is not None:
         raise ValueError(
             f"_system_config is for a session that begins, and address={address!r} asks for one "
             "that runs: leave one of them out"
@@ -355,27 +356,11 @@ def _from_private(kwargs: dict[str, Any], spill_dir: str | None) -> tuple[int | 
             kwargs.setdefault(f"_{name}", kwargs.pop(name))
     memory = option_table.whole_bytes("_memory", kwargs.pop("_memory", None))
     temp_dir = kwargs.pop("_temp_dir", None)
-    place = kwargs.pop("_object_spilling_directory", None) or _place_to_spill(kwargs)
-    return memory, spill_dir or place or temp_dir
-
-
-def _place_to_spill(kwargs: dict[str, Any]) -> str | None:
-    """The directory in `_system_config`, Ray's way to say `spill_dir` until 2.50."""
-    config = mapping("_system_config", kwargs.get("_system_config"))
-    spilling = config.get("object_spilling_config")
-    if spilling is None:
-        return None
-    import json
-
-    place = json.loads(spilling).get("params", {}).get("directory_path")
-    return str(place[0] if isinstance(place, list) else place) if place else None
-
-
-def _of_memory_guard(system_config: Any) -> dict[str, Any] | None:
-    """What `_system_config` says of the memory monitor."""
-    names = ("memory_usage_threshold", "memory_monitor_refresh_ms")
-    given = system_config or {}
-    return {name: given[name] for name in names if name in given} or None
+    if temp_dir is not None and not os.path.isabs(temp_dir):
+        raise wrong_value("_temp_dir", temp_dir, "an absolute path")
+    chosen = [spill_dir, *(kwargs.pop(name, None) for name in _SPILL_DIRECTORIES)]
+    place = system_config.place_to_spill(kwargs.get("_system_config"))
+    return memory, next((one for one in [*chosen, place, temp_dir] if one), None)
 
 
 def _check_without_effect(given: dict[str, Any]) -> None:

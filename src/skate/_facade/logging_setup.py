@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+import os
+from functools import cache
 from typing import Any
 
 from skate._core.argument_checks import wrong_value
+
+_ENCODING = "RAY_LOGGING_CONFIG_ENCODING"  # of Ray: for whoever starts programs of others
+
+
+def config_of_environment() -> Any:
+    """Return the `LoggingConfig` that an environment variable asks for; None if none does."""
+    encoding = os.environ.get(_ENCODING)
+    return _config_of(encoding) if encoding else None
+
+
+@cache  # a second init() then asks for the same
+def _config_of(encoding: str) -> Any:
+    from importlib import import_module
+
+    return import_module("skate.logging_config").LoggingConfig(encoding=encoding)
 
 
 def apply_config(config: Any, runtime_env: dict[str, Any] | None) -> dict[str, Any] | None:

@@ -266,7 +266,7 @@ class MethodCall(Call):
         if isinstance(exit, ActorExit):
             return self.actor.exited("exit_actor()")
         if exit.code is not None and exit.code == 0:
-            return self.actor.exited(f"sys.exit({exit.code!r})")
+            return self.actor.exited(f"sys.exit({exit.code!r}), exit code 0")
         return self.actor.crashed(f"{self.name} called sys.exit({exit.code!r})")
 
     def _is_retried(self, error: BaseException) -> bool:

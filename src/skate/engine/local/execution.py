@@ -284,12 +284,15 @@ class Execution:
         """End this actor. It is what was wanted after exit_actor() and sys.exit(0), and a crash
         after any other sys.exit, with the restarts and retries that follow one."""
         wanted = exit.code is not None and exit.code == 0
-        said = "exit_actor()" if isinstance(exit, ExitActor) else f"sys.exit({exit.code!r})"
+        code = 0 if wanted else _exit_code(exit)
+        said = f"sys.exit({exit.code!r}), exit code {code}"
+        if isinstance(exit, ExitActor):
+            said = "exit_actor()"
         with self.engine.lock:
             if not self.exiting:
                 why = f"it ended itself with {said}" if wanted else f"{who} called {said}"
                 self.engine.send(m.ActorExiting(wanted, why))
-                self.exit_code = 0 if wanted else _exit_code(exit)
+                self.exit_code = code
                 if wanted:
                     self.wind_down()
                 else:

@@ -1,7 +1,8 @@
 """Where a session keeps its files, and how leftovers of dead ones are found.
 
     /dev/shm/skate-<user>-<pid>-<random>/          its home: `lock`, and `objects`
-    $TMPDIR/skate-<user>-<pid>-<random>-<random>/  sockets, spilled values, temporary folders
+    $TMPDIR/skate-<user>-<pid>-<random>-<random>/  sockets, spilled values, temporary folders;
+                                                   $RAY_TMPDIR, if there is one, in its place
     <spill_dir>/skate-…-<random>-<random>/         spilled values, where `spill_dir` was given
 
 The driver holds the lock for as long as it lives; the file says in which other places the
@@ -309,6 +310,10 @@ def _own_prefix() -> str:
 
 def _base_dir() -> str:
     """Return the temporary directory; by hand, because importing `tempfile` takes 10 ms."""
+    chosen = os.environ.get("RAY_TMPDIR")  # Ray's, which makes it as well
+    if chosen:
+        os.makedirs(chosen, mode=0o700, exist_ok=True)
+        return os.path.abspath(chosen)
     for path in (os.environ.get("TMPDIR"), "/tmp", "/var/tmp"):
         if path and os.access(path, os.W_OK | os.X_OK):
             return os.path.abspath(path)

@@ -172,7 +172,7 @@ def _task_row(info: SessionFacts, task: HubTask) -> Row:
         "parent_task_id": _hex(task.parent, 24),
         "node_id": info.node_id if worker is not None else None,
         "worker_id": _worker_id(worker.number) if worker is not None else None,
-        "worker_pid": worker.pid if worker is not None else None,
+        "worker_pid": (worker.pid or None) if worker is not None else None,
         "error_type": None,
         "error_message": None,
         "required_resources": _demand(task),
@@ -210,6 +210,8 @@ def task_state(task: HubTask) -> str:
         return "PENDING_ARGS_AVAIL"
     if task.worker is None:
         return "PENDING_NODE_ASSIGNMENT"
+    if not task.worker.pid:  # it is being forked
+        return "SUBMITTED_TO_WORKER"
     first = next(iter(task.worker.in_flight), None)
     concurrent = task.actor is not None and task.actor.concurrent
     return "RUNNING" if concurrent or first == task.id else "SUBMITTED_TO_WORKER"
@@ -259,7 +261,7 @@ def _worker_row(info: SessionFacts, worker: WorkerProcess) -> Row:
         "exit_detail": None,
         "node_id": info.node_id,
         "ip": "127.0.0.1",
-        "pid": worker.pid,
+        "pid": worker.pid or None,
         "start_time_ms": int(worker.began * 1000),
         "end_time_ms": 0,
         "state": _worker_state(worker),

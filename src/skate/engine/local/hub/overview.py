@@ -109,7 +109,7 @@ def awaited(state: State, ids: Sequence[int]) -> list[Row]:
                 "object_id": f"{id:056x}",
                 "name": task.name if task is not None else None,
                 "state": inventory.task_state(task) if task is not None else None,
-                "pid": task.worker.pid if task is not None and task.worker is not None else None,
+                "pid": (task.worker.pid or None) if task is not None and task.worker else None,
             }
         )
     return rows

@@ -1,0 +1,35 @@
+"""What the hub says of tasks and processes, on fakes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from skate.engine.local.hub import inventory
+from skate.engine.local.hub.state import SessionFacts
+from tests.local.hub_bench import HubBench
+
+INFO = SessionFacts("default", "01", "here", {}, {}, {})
+
+
+@pytest.fixture
+def bench() -> Iterator[HubBench]:
+    made = HubBench(cpus=2)
+    yield made
+    made.close()
+
+
+def test_a_task_runs_when_its_process_is_there_and_has_a_number_from_then_on(
+    bench: HubBench,
+) -> None:
+    """`os.kill(row.worker_pid, ...)` with 0 would end the process group of whoever looks."""
+    task = bench.submit()
+    (row,) = inventory.rows(INFO, bench.hub.state, "tasks")
+    assert (row["state"], row["worker_pid"]) == ("SUBMITTED_TO_WORKER", None)
+    (worker,) = inventory.rows(INFO, bench.hub.state, "workers")
+    assert (worker["pid"], worker["runs"]) == (None, [])
+    assert task.worker is not None
+    task.worker.pid = 100
+    (row,) = inventory.rows(INFO, bench.hub.state, "tasks")
+    assert (row["state"], row["worker_pid"]) == ("RUNNING", 100)
