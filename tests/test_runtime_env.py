@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import pickle
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,10 @@ def test_fields_are_checked_when_set() -> None:
         ({"py_modules": "module"}, TypeError, "list"),
         ({"py_modules": [10]}, TypeError, "got 10"),
         ({"py_modules": ["no/such/module"]}, ValueError, "no/such/module"),
+        ({"py_modules": [__file__.removesuffix(".py") + ".whl"]}, ValueError, "is no wheel"),
+        ({"py_modules": [f"file://{__file__}"]}, ValueError, "no zip file"),
+        ({"working_dir": __file__}, ValueError, "no zip file"),
+        ({"working_dir": f"file://{os.path.dirname(__file__)}"}, ValueError, "no zip file"),
         ({"excludes": "*.md"}, TypeError, "excludes"),
         ({"config": 3}, TypeError, "config"),
         ({"config": {"setup_timeout_seconds": 0}}, ValueError, "setup_timeout_seconds"),
@@ -181,3 +186,11 @@ def test_what_an_environment_says_of_itself() -> None:
     assert RuntimeEnv().py_container_image() is None
     with pytest.raises(ValueError, match="mine"):
         env.get_extension("mine")
+
+
+def test_the_inline_engine_unpacks_no_archives(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "code.zip", "w") as file:
+        file.writestr("skate_zipped.py", "")
+    with pytest.raises(ValueError, match="Unpack it and give the folder"):
+        skate.init(engine="inline", runtime_env={"working_dir": str(tmp_path / "code.zip")})
+    assert not skate.is_initialized()

@@ -10,6 +10,8 @@ from skate._core.requirements import TOOLS, parse_requirements, requirements_of
 
 T = TypeVar("T")
 
+_FILE = "file://"  # addresses of this machine
+_ARCHIVES = (".zip", ".whl")
 _HOOK = "worker_process_setup_hook"
 _SUPPORTED = ("env_vars", "working_dir", "excludes", "py_modules", "config", _HOOK, *TOOLS)
 _CONTAINERS = ("container", "image_uri", "java_jars")
@@ -22,6 +24,7 @@ class RuntimeEnv(dict[str, Any]):
     RuntimeEnv(env_vars={"OMP_NUM_THREADS": "1"}, working_dir="experiment")
 
     Workers run in the directories themselves: nothing is copied, so `excludes` leaves out nothing.
+    A zip file in the place of a directory, and a wheel among `py_modules`, are unpacked first.
     `worker_process_setup_hook` is a function, or the path of one ("module.name"), that each worker
     calls before anything else. If that raises, so does whatever was to run there.
 
@@ -275,7 +278,7 @@ def merge_runtime_envs(
 def check_possible_here(runtime_env: Mapping[str, object], installs: bool = False) -> None:
     """Raise ValueError for what the engine cannot give to its workers.
 
-    `installs` says whether it can give them packages of their own.
+    `installs` says whether it can give them packages of their own, and unpack archives.
     """
     if not installs and requirements_of(runtime_env) is not None:
         asked = [name for name in TOOLS if name in runtime_env]
@@ -294,11 +297,22 @@ def check_possible_here(runtime_env: Mapping[str, object], installs: bool = Fals
                 f"runtime_env[{name!r}] changes how worker processes start, and those are shared: "
                 "do it in the task or in the constructor of an actor"
             )
-        if name == "working_dir" and "://" in str(value):
-            raise ValueError(
-                f"runtime_env[{name!r}] takes a local directory; got {value!r}: "
-                "download it first, or use the ray engine"
-            )
+        if name in ("working_dir", "py_modules"):
+            for place in value if isinstance(value, list) else [value]:
+                _check_place(name, str(place), unpacks=installs)
+
+
+def _check_place(name: str, place: str, unpacks: bool) -> None:
+    if _is_elsewhere(place):
+        raise ValueError(
+            f"runtime_env[{name!r}] takes a local directory, or a local archive; got {place!r}: "
+            "download it first, or use the ray engine"
+        )
+    if not unpacks and place.endswith(_ARCHIVES):
+        raise ValueError(
+            f"runtime_env[{name!r}] is an archive, which the inline engine does not unpack: "
+            f"{place!r}. Unpack it and give the folder, or use the local or ray engine"
+        )
 
 
 class _InTurn:
@@ -373,13 +387,27 @@ def _check_env_vars(name: str, value: object) -> None:
             )
 
 
+def _is_elsewhere(place: str) -> bool:
+    return "://" in place and not place.startswith(_FILE)
+
+
 def _check_path(name: str, value: object) -> None:
     from pathlib import Path
 
     if not isinstance(value, (str, Path)):
         raise TypeError(f"runtime_env[{name!r}] takes the path of a directory; got {value!r}")
-    if "://" not in str(value) and not Path(value).is_dir():
-        raise ValueError(f"runtime_env[{name!r}] is not a directory: {str(value)!r}")
+    text = str(value)
+    is_folder = not text.startswith(_FILE) and Path(text).is_dir()
+    if not (is_folder or _is_elsewhere(text) or _is_archive(text, (".zip",))):
+        raise ValueError(
+            f"runtime_env[{name!r}] is not a directory, and no zip file: {str(value)!r}"
+        )
+
+
+def _is_archive(text: str, suffixes: tuple[str, ...]) -> bool:
+    from zipfile import is_zipfile
+
+    return text.endswith(suffixes) and is_zipfile(text.removeprefix(_FILE))
 
 
 def _check_hook(name: str, value: object) -> None:
@@ -399,9 +427,14 @@ def _check_modules(name: str, value: object) -> None:
     for module in value:
         if not isinstance(module, (str, Path, ModuleType)):
             raise TypeError(f"runtime_env[{name!r}] takes paths and modules; got {module!r}")
-        here = isinstance(module, (str, Path)) and "://" not in str(module)
-        if here and not Path(module).exists():
-            raise ValueError(f"runtime_env[{name!r}]: there is no {str(module)!r}")
+        text = str(module)
+        if isinstance(module, ModuleType) or _is_elsewhere(text):
+            continue
+        if not text.endswith(_ARCHIVES) and not text.startswith(_FILE):
+            if not Path(text).exists():
+                raise ValueError(f"runtime_env[{name!r}]: there is no {text!r}")
+        elif not _is_archive(text, _ARCHIVES):
+            raise ValueError(f"runtime_env[{name!r}]: {text!r} is no wheel, and no zip file")
 
 
 def _check_excludes(name: str, value: object) -> None:

@@ -1,11 +1,12 @@
 """Surroundings of a task: environment variables, working directory, modules."""
 
 import os
+import zipfile
 
 import pytest
 
 import skate
-from tests.support import parallel
+from tests.support import local_only, parallel
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -111,6 +112,39 @@ def test_modules_can_be_added(tmp_path):
         return skate_extra.VALUE
 
     assert skate.get(use.remote()) == "extra"
+
+
+@local_only
+@pytest.mark.parametrize(
+    ("field", "suffix", "uri", "folder"),
+    [
+        ("working_dir", ".zip", False, ""),
+        ("working_dir", ".zip", True, "only/"),
+        ("py_modules", ".zip", False, ""),
+        ("py_modules", ".whl", False, ""),
+    ],
+)
+def test_archives_in_the_place_of_folders(tmp_path, field, suffix, uri, folder):
+    archive = tmp_path / f"code{suffix}"
+
+    def write(value):
+        with zipfile.ZipFile(archive, "w") as file:
+            file.writestr(f"{folder}skate_zipped/__init__.py", f"VALUE = {value!r}")
+            file.writestr(f"{folder}skate_zipped/note.txt", value)
+
+    def value():
+        import skate_zipped
+
+        beside = os.path.join(os.path.dirname(skate_zipped.__file__), "note.txt")
+        with open(beside) as file:
+            return skate_zipped.VALUE, file.read(), os.path.exists("skate_zipped")
+
+    place = f"file://{archive}" if uri else str(archive)
+    env = {field: place if field == "working_dir" else [place]}
+    for text in ("first", "the second, longer"):
+        write(text)
+        found = skate.get(skate.remote(value).options(runtime_env=env).remote())
+        assert found == (text, text, field == "working_dir")
 
 
 def test_a_runtime_env_object():

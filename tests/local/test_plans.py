@@ -14,6 +14,7 @@ import pytest
 
 from skate._core import serialization
 from skate.engine.base import ActorMeta, ActorOptions, CallOptions, TaskOptions
+from skate.engine.local.archives import Archives
 from skate.engine.local.hub.groups import HubGroup
 from skate.engine.local.hub.plans import Planner, concurrency
 from skate.engine.local.hub.resources import to_units
@@ -35,6 +36,7 @@ class Bench:
             self.actors,
             self.machine.scheduler,
             lambda wanted, when_done: self.wanted.append(wanted),
+            Archives("nowhere"),
         )
 
     def group(self, *bundles: dict[str, float]) -> Any:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skate.engine.local import messages as m
+from skate.engine.local.archives import Archives
 from skate.engine.local.hub.actor_names import ActorNames
 from skate.engine.local.hub.counts import Counts
 from skate.engine.local.hub.dispatch import Dispatch
@@ -145,7 +146,12 @@ class Hub:
         placement = PlacementGroups(info, state, values, counts, scheduler, tasks, processes)
         self.actor_names = names = ActorNames(info.namespace, state.names)
         self.planner = planner = Planner(
-            ports.lock, info, state.actors, scheduler, processes.find_environment
+            ports.lock,
+            info,
+            state.actors,
+            scheduler,
+            processes.find_environment,
+            Archives(worker_settings.get("session_dir", "")),
         )
         self.requests: Requests = Requests(
             ports, info, state, scheduler, tasks, lifecycle, names, placement, self.waits

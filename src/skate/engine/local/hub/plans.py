@@ -20,6 +20,7 @@ from skate._core.requirements import (
 )
 from skate.engine.affinity import elsewhere
 from skate.engine.base import ActorMeta, ActorOptions, CallOptions, TaskOptions
+from skate.engine.local.archives import Archives
 from skate.engine.local.hub.groups import HubGroup
 from skate.engine.local.hub.resources import to_units
 from skate.engine.local.hub.work import WorkPlan
@@ -51,12 +52,14 @@ class Planner:
         actors: dict[int, HubActor],
         scheduler: Scheduler,
         find_environment: Callable[[WantedEnvironment, WhenDone], None],
+        archives: Archives,
     ) -> None:
         self._lock = lock
         self._info = info
         self._actors = actors
         self._scheduler = scheduler
         self._find_environment = find_environment
+        self._archives = archives
         # The options are kept with their plan, so that their id cannot be given to others.
         self._plans: dict[Any, tuple[Any, WorkPlan]] = {}
         self._wanted: dict[Any, WantedEnvironment | None] = {}  # by what was asked for
@@ -226,9 +229,9 @@ class Planner:
             pairs = env["env_vars"].items()
             items["env_vars"] = tuple(sorted((plain_text(k), plain_text(v)) for k, v in pairs))
         if env.get("working_dir"):
-            items["working_dir"] = os.path.abspath(env["working_dir"])
+            items["working_dir"] = self._folder(env["working_dir"])
         if env.get("py_modules"):
-            items["py_modules"] = tuple(_module_parent(module) for module in env["py_modules"])
+            items["py_modules"] = tuple(map(self._parent_of_module, env["py_modules"]))
         if env.get("worker_process_setup_hook"):
             items["setup_hook"] = _packed_hook(env["worker_process_setup_hook"])
         accelerators = tuple(name for name in NUMBERED if demand.get(name))
@@ -242,12 +245,18 @@ class Planner:
             items["threads"] = threads
         return tuple(sorted(items.items()))
 
+    def _folder(self, working_dir: str) -> str:
+        return self._archives.folder_of(working_dir) or os.path.abspath(working_dir)
+
+    def _parent_of_module(self, module: Any) -> str:
+        return self._archives.folder_of(module) or _module_parent(module)
+
     def _wanted_environment(self, runtime_env: Mapping[str, Any]) -> WantedEnvironment | None:
         """Return the environment of packages that workers need; None: the driver's own will do."""
         asked = asked_requirements(runtime_env)
         if asked is None:
             return None
-        directory = os.path.abspath(runtime_env.get("working_dir") or os.getcwd())
+        directory = self._folder(runtime_env.get("working_dir") or os.getcwd())
         variables = runtime_env.get("env_vars") or {}
         obeyed = [name for name in variables if name.startswith(("PIP_", "UV_", "CONDA_"))]
         given = tuple((str.__str__(name), str.__str__(variables[name])) for name in sorted(obeyed))
