@@ -14,6 +14,17 @@ import skate
 import skate.data
 from skate.data.datatype import DataType
 from skate.data.expressions import (
+    AliasExpr,
+    BinaryExpr,
+    ColumnExpr,
+    DownloadExpr,
+    LiteralExpr,
+    Operation,
+    RandomExpr,
+    StarExpr,
+    UDFExpr,
+    UnaryExpr,
+    UnnestExpr,
     col,
     download,
     lit,
@@ -300,3 +311,96 @@ def test_numbers_of_a_seed_are_those_of_numpy():
     drawn = blocks().with_column("r", random(seed=5, reseed_after_execution=False))
     found = [row["r"] for row in drawn.take_all()]
     np.testing.assert_array_equal(found, np.random.default_rng(5).random(40))
+
+
+class TestKinds:
+    def test_operations_on_two(self):
+        for made, op in [
+            (col("a") + 1, Operation.ADD),
+            (col("a") - 1, Operation.SUB),
+            (col("a") * 1, Operation.MUL),
+            (col("a") / 1, Operation.DIV),
+            (col("a") // 1, Operation.FLOORDIV),
+            (col("a") % 1, Operation.MOD),
+            (col("a") > 1, Operation.GT),
+            (col("a") >= 1, Operation.GE),
+            (col("a") < 1, Operation.LT),
+            (col("a") <= 1, Operation.LE),
+            (col("a") == 1, Operation.EQ),
+            (col("a") != 1, Operation.NE),
+        ]:
+            assert isinstance(made, BinaryExpr)
+            assert made.op is op
+            assert isinstance(made.left, ColumnExpr)
+            assert made.left.name == "a"
+            assert isinstance(made.right, LiteralExpr)
+            assert made.right.value == 1
+            assert BinaryExpr(op, col("a"), lit(1)).structurally_equals(made)
+
+    def test_members_of_lists(self):
+        inside, outside = col("a").is_in({5}), col("a").not_in(lit([5]))
+        assert (inside.op, outside.op) == (Operation.IN, Operation.NOT_IN)
+        assert inside.right.value == outside.right.value == [5]
+        table = pa.table({"a": [5, 6, None]})
+        assert inside.evaluate(table).to_pylist() == [True, False, False]
+        assert outside.evaluate(table).to_pylist() == [False, True, True]
+        with pytest.raises(TypeError, match="is_in takes a list"):
+            BinaryExpr(Operation.IN, col("a"), col("b"))
+
+    def test_operations_on_one(self):
+        for made, op in [
+            (~col("a"), Operation.NOT),
+            (col("a").is_null(), Operation.IS_NULL),
+            (col("a").is_not_null(), Operation.IS_NOT_NULL),
+        ]:
+            assert isinstance(made, UnaryExpr)
+            assert (made.op, made.operand.name) == (op, "a")
+        with pytest.raises(ValueError, match="UnaryExpr"):
+            BinaryExpr(Operation.NOT, col("a"), col("b"))
+        with pytest.raises(ValueError, match="IS_NULL"):
+            UnaryExpr(Operation.ADD, col("a"))
+
+    def test_names(self):
+        named = (col("a") + 1).alias("b").alias("c")
+        assert isinstance(named, AliasExpr)
+        assert (named.name, named.expr.name) == ("c", None)
+        assert named.expr.structurally_equals(col("a") + 1)
+        assert not col("a").alias("a").structurally_equals(col("a"))
+
+    def test_functions(self):
+        @udf()
+        class Add:
+            def __init__(self, number):
+                self.number = number
+
+            def __call__(self, values):
+                return pc.add(values, self.number)
+
+        one, two = Add(1)(col("a")), Add(2)(col("a"))
+        assert isinstance(one, UDFExpr)
+        assert [part.name for part in one.args] == ["a"]
+        assert one.structurally_equals(Add(1)(col("a")))
+        assert not (one + 1).structurally_equals(two + 1)
+        plain = UDFExpr(fn=pc.negate, args=[col("a")], kwargs={}, data_type=DataType.float64())
+        assert plain.evaluate(pa.table({"a": [3]})).to_pylist() == [-3.0]
+
+    def test_values_of_their_own(self):
+        assert download("u").uri_column_name == "u"
+        assert isinstance(download("u"), DownloadExpr)
+        assert (random(seed=3).seed, type(random())) == (3, RandomExpr)
+        assert isinstance(star(), StarExpr)
+        assert isinstance(unnest(col("s")), UnnestExpr)
+
+
+@pytest.mark.parametrize("value", [[1, 2], b"a\0", {"k": 1}, datetime.date(2024, 2, 29), None])
+def test_any_value_is_a_column(value):
+    assert skate.data.range(2).with_column("v", lit(value)).take(1) == [{"id": 0, "v": value}]
+
+
+def test_lists_of_fixed_size_are_sorted():
+    lists = pa.array([[2, 1], None, [4, 3]], pa.list_(pa.int64(), 2))
+    nested = pa.array([[[2], [1]], None, [[], [3]]])
+    table = pa.table({"l": lists, "n": nested})
+    found = col("l").list.sort().evaluate(table)
+    assert (found.type, found.to_pylist()) == (lists.type, [[1, 2], None, [3, 4]])
+    assert col("n").list.flatten().evaluate(table).to_pylist() == [[2, 1], None, [3]]

@@ -50,6 +50,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "ray.data._internal.compute": ("skate.data._execution.compute",),
     "ray.data._internal.logical.operators": _DATA_INSIDE,
     "ray.data._internal.logical.operators.join_operator": _DATA_INSIDE,
+    "ray.data._internal.planner.plan_expression.expression_evaluator": _DATA_INSIDE,
     "ray.data._internal.util": _DATA_INSIDE,
     "ray.data._internal.utils.util": _DATA_INSIDE,
     "ray.data._internal.utils.arrow_utils": _DATA_INSIDE,

@@ -2,16 +2,26 @@
 
 from skate._core.public_names import name_publicly
 from skate.data._expressions.expression import (
+    AliasExpr,
+    BinaryExpr,
+    ColumnExpr,
     Expr,
     FilterStep,
+    LiteralExpr,
+    UnaryExpr,
     WithColumns,
     col,
     lit,
-    pyarrow_udf,
     set_column,
-    udf,
 )
+from skate.data._expressions.functions import UDFExpr, pyarrow_udf, udf
 from skate.data._expressions.generated import (
+    DownloadExpr,
+    MonotonicallyIncreasingIdExpr,
+    RandomExpr,
+    StarExpr,
+    UnnestExpr,
+    UUIDExpr,
     download,
     monotonically_increasing_id,
     random,
@@ -19,10 +29,14 @@ from skate.data._expressions.generated import (
     unnest,
     uuid,
 )
+from skate.data._expressions.operations import Operation
 
 __all__ = [
-    "Expr", "FilterStep", "WithColumns", "col", "download", "lit", "monotonically_increasing_id",
-    "pyarrow_udf", "random", "set_column", "star", "udf", "unnest", "uuid",
+    "AliasExpr", "BinaryExpr", "ColumnExpr", "DownloadExpr", "Expr", "FilterStep", "LiteralExpr",
+    "MonotonicallyIncreasingIdExpr", "Operation", "RandomExpr", "StarExpr", "UDFExpr", "UUIDExpr",
+    "UnaryExpr", "UnnestExpr", "WithColumns", "col", "download", "lit",
+    "monotonically_increasing_id", "pyarrow_udf", "random", "set_column", "star", "udf", "unnest",
+    "uuid",
 ]  # fmt: skip
 
 name_publicly(__name__)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -67,3 +68,16 @@ def is_number(type_: object) -> bool:
         return True
     kinds = ("integer", "floating", "decimal") if isinstance(type_, pa.DataType) else ()
     return any(is_kind(type_, kind) for kind in kinds or ("integer", "floating"))
+
+
+def arrow_type(type_: Any) -> Any:
+    """Arrow's type for one of Arrow, a `DataType`, or the name of one; None stays None."""
+    if isinstance(type_, str):
+        try:
+            return pa.type_for_alias(type_)
+        except ValueError:
+            raise TypeError(
+                f"target_type must be a DataType, such as DataType.int64(), or the name of one; "
+                f"got {type_!r}"
+            ) from None
+    return type_.to_arrow_dtype() if hasattr(type_, "to_arrow_dtype") else type_

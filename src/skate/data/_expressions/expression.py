@@ -5,22 +5,18 @@ They are evaluated by Arrow's kernels, without Python code per row.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from skate.data._arrow.blocks import Block, missing_column
-from skate.data._arrow.tensors import column_of_array, to_array
-from skate.data._execution.udf import UserFunction
-from skate.data._expressions.arithmetic import floor_quotient, ratio, remainder, sum_of
+from skate.data._arrow.type_kinds import arrow_type
 from skate.data._expressions.namespaces import Arrays, Dates, Lists, Maps, Strings, Structs
+from skate.data._expressions.operations import HOW, UNARY, Operation
 
 Text = str  # `str` is an attribute of expressions
 _NO_ARGUMENTS: dict[str, Any] = {}
@@ -30,7 +26,7 @@ class Expr:
     """A computation on the columns of a block, made of the expressions in `parts`.
 
     `runs_python`: it has a user's function in it, which is worth a process. `counts_rows`: it
-    depends on how many rows came before. `repeatable`: it gives the same each time. `op` names
+    depends on how many rows came before. `repeatable`: it gives the same each time. `kernel` names
     what it does to its parts, with `arguments` that are the same for all rows, for engines other
     than Arrow's kernels; "" if none is to know.
     """
@@ -42,7 +38,7 @@ class Expr:
         parts: Sequence[Expr],
         arrow: Any = None,
         *,
-        op: Text = "",
+        kernel: Text = "",
         arguments: Mapping[Text, Any] = _NO_ARGUMENTS,
         runs_python: bool = False,
         counts_rows: bool = False,
@@ -50,7 +46,7 @@ class Expr:
     ) -> None:
         self._evaluate = evaluate
         self._text = text
-        self.op: Text = op
+        self.kernel: Text = kernel
         self.arguments = arguments
         self.parts: tuple[Expr, ...] = tuple(parts)
         self._arrow = arrow  # the same as pyarrow's Expression, for files that can filter
@@ -74,13 +70,15 @@ class Expr:
         return self._alias
 
     def alias(self, name: Text) -> Expr:
-        named = copy(self)
-        named._alias = name
-        return named
+        return AliasExpr(self, name)
 
     def structurally_equals(self, other: Any) -> bool:
         """Whether it is the same computation; `==` makes an expression instead."""
-        return isinstance(other, Expr) and (self._text, self._alias) == (other._text, other._alias)
+        if type(other) is not type(self) or len(other.parts) != len(self.parts):
+            return False
+        pairs = zip(self.parts, other.parts, strict=True)
+        alike = all(mine.structurally_equals(theirs) for mine, theirs in pairs)
+        return alike and (self._text, self._alias) == (other._text, other._alias)
 
     def to_pyarrow(self) -> pc.Expression:
         if self._arrow is None:
@@ -102,37 +100,37 @@ class Expr:
     # -- operators ------------------------------------------------------------------------------
 
     def __add__(self, other: Any) -> Expr:
-        return _computed(sum_of, "+", self, other, _sum_in_arrow(self, _expr(other)), op="add")
+        return BinaryExpr(Operation.ADD, self, as_expression(other))
 
     def __radd__(self, other: Any) -> Expr:
         return lit(other) + self
 
     def __sub__(self, other: Any) -> Expr:
-        return _binary("subtract", "-", self, other, lambda a, b: a - b)
+        return BinaryExpr(Operation.SUB, self, as_expression(other))
 
     def __rsub__(self, other: Any) -> Expr:
         return lit(other) - self
 
     def __mul__(self, other: Any) -> Expr:
-        return _binary("multiply", "*", self, other, lambda a, b: a * b)
+        return BinaryExpr(Operation.MUL, self, as_expression(other))
 
     def __rmul__(self, other: Any) -> Expr:
         return lit(other) * self
 
     def __truediv__(self, other: Any) -> Expr:
-        return _computed(ratio, "/", self, other, op="divide")
+        return BinaryExpr(Operation.DIV, self, as_expression(other))
 
     def __rtruediv__(self, other: Any) -> Expr:
         return lit(other) / self
 
     def __floordiv__(self, other: Any) -> Expr:
-        return _computed(floor_quotient, "//", self, other)
+        return BinaryExpr(Operation.FLOORDIV, self, as_expression(other))
 
     def __rfloordiv__(self, other: Any) -> Expr:
         return lit(other) // self
 
     def __mod__(self, other: Any) -> Expr:
-        return _computed(remainder, "%", self, other)
+        return BinaryExpr(Operation.MOD, self, as_expression(other))
 
     def __rmod__(self, other: Any) -> Expr:
         return lit(other) % self
@@ -141,56 +139,46 @@ class Expr:
         return _unary("negate", self)
 
     def __gt__(self, other: Any) -> Expr:
-        return _binary("greater", ">", self, other, lambda a, b: a > b)
+        return BinaryExpr(Operation.GT, self, as_expression(other))
 
     def __ge__(self, other: Any) -> Expr:
-        return _binary("greater_equal", ">=", self, other, lambda a, b: a >= b)
+        return BinaryExpr(Operation.GE, self, as_expression(other))
 
     def __lt__(self, other: Any) -> Expr:
-        return _binary("less", "<", self, other, lambda a, b: a < b)
+        return BinaryExpr(Operation.LT, self, as_expression(other))
 
     def __le__(self, other: Any) -> Expr:
-        return _binary("less_equal", "<=", self, other, lambda a, b: a <= b)
+        return BinaryExpr(Operation.LE, self, as_expression(other))
 
     def __eq__(self, other: Any) -> Expr:  # type: ignore[override]
-        return _binary("equal", "==", self, other, lambda a, b: a == b)
+        return BinaryExpr(Operation.EQ, self, as_expression(other))
 
     def __ne__(self, other: Any) -> Expr:  # type: ignore[override]
-        return _binary("not_equal", "!=", self, other, lambda a, b: a != b)
+        return BinaryExpr(Operation.NE, self, as_expression(other))
 
     def __and__(self, other: Any) -> Expr:
-        return _binary("and_kleene", "&", self, other, lambda a, b: a & b)
+        return BinaryExpr(Operation.AND, self, as_expression(other))
 
     def __or__(self, other: Any) -> Expr:
-        return _binary("or_kleene", "|", self, other, lambda a, b: a | b)
+        return BinaryExpr(Operation.OR, self, as_expression(other))
 
     def __invert__(self) -> Expr:
-        return _unary("invert", self, lambda a: ~a)
+        return UnaryExpr(Operation.NOT, self)
 
     # -- methods --------------------------------------------------------------------------------
 
     def is_null(self) -> Expr:
-        return _unary("is_null", self, lambda a: a.is_null())
+        return UnaryExpr(Operation.IS_NULL, self)
 
     def is_not_null(self) -> Expr:
-        return _unary("is_valid", self, lambda a: a.is_valid())
+        return UnaryExpr(Operation.IS_NOT_NULL, self)
 
     def is_in(self, values: Any) -> Expr:
         """Whether it is one of the values: a list, or `lit` of one."""
-        listed = values.value if isinstance(values, Literal) else [*values]
-        options = pa.array(listed)
-        arrow = None if self._arrow is None else self._arrow.isin(listed)
-        return Expr(
-            partial(_called_with, pc.is_in, self, {"value_set": options}),
-            f"{self}.is_in({listed})",
-            (self,),
-            arrow,
-            op="is_in",
-            arguments={"values": options},
-        )
+        return BinaryExpr(Operation.IN, self, _options(values))
 
     def not_in(self, values: Any) -> Expr:
-        return ~self.is_in(values)
+        return BinaryExpr(Operation.NOT_IN, self, _options(values))
 
     def cast(self, target_type: Any, *, safe: bool = True) -> Expr:
         """As another type: of pyarrow, a `DataType`, or by name. `safe` refuses to lose digits."""
@@ -199,12 +187,14 @@ class Expr:
             partial(_called_with, pc.cast, self, {"target_type": target, "safe": safe}),
             f"{self}.cast({target})",
             (self,),
-            op="cast",
+            kernel="cast",
             arguments={"type": target},
         )
 
     def power(self, exponent: Any) -> Expr:
-        return _binary("power", "**", self, exponent)
+        other = as_expression(exponent)
+        text = f"({self} ** {other})"
+        return Expr(partial(_applied, pc.power, (self, other), text), text, (self, other))
 
     __pow__ = power
 
@@ -268,18 +258,24 @@ _METHODS = frozenset(
 # -- making expressions -------------------------------------------------------------------------
 
 
+class ColumnExpr(Expr):
+    """The column of a name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            partial(_column, name),
+            f"col({name!r})",
+            (),
+            pc.field(name),
+            kernel="column",
+            arguments={"name": name},
+        )
+        self._alias = name
+
+
 def col(name: str) -> Expr:
     """The column of that name."""
-    expression = Expr(
-        partial(_column, name),
-        f"col({name!r})",
-        (),
-        pc.field(name),
-        op="column",
-        arguments={"name": name},
-    )
-    expression._alias = name
-    return expression
+    return ColumnExpr(name)
 
 
 def _column(name: str, block: Block) -> Any:
@@ -288,7 +284,7 @@ def _column(name: str, block: Block) -> Any:
     return block[name]
 
 
-class Literal(Expr):
+class LiteralExpr(Expr):
     """A value that is the same in each row."""
 
     def __init__(self, value: Any) -> None:
@@ -302,7 +298,7 @@ class Literal(Expr):
             repr(value),
             (),
             arrow,
-            op="literal",
+            kernel="literal",
             arguments={"value": scalar},
         )
 
@@ -313,70 +309,85 @@ def _same(scalar: pa.Scalar, block: Block) -> pa.Scalar:
 
 def lit(value: Any) -> Expr:
     """The same value in each row."""
-    return Literal(value)
+    return LiteralExpr(value)
 
 
-def arrow_type(type_: Any) -> Any:
-    """Arrow's type for one of Arrow, a `DataType`, or the name of one; None stays None."""
-    if isinstance(type_, Text):
-        try:
-            return pa.type_for_alias(type_)
-        except ValueError:
-            raise TypeError(
-                f"target_type must be a DataType, such as DataType.int64(), or the name of one; "
-                f"got {type_!r}"
-            ) from None
-    return type_.to_arrow_dtype() if hasattr(type_, "to_arrow_dtype") else type_
+def as_expression(value: Any) -> Expr:
+    """The expression, or that of a value which is the same in each row."""
+    return value if isinstance(value, Expr) else lit(value)
 
 
-def udf(return_dtype: Any = None) -> Callable[[Any], Callable[..., Any]]:
-    """A function of Arrow columns as an expression: `@udf()` and then `f(col("x"))`. A class is
-    made once where it is used: `f = Scale(3)`, and then `f(col("x"))`."""
-    kind = arrow_type(return_dtype)
-
-    def decorate(function: Any) -> Callable[..., Any]:
-        if not inspect.isclass(function):
-            return _called(UserFunction(function), kind)
-
-        def make(*args: Any, **kwargs: Any) -> Callable[..., Expr]:
-            return _called(UserFunction(function, (), None, args, kwargs), kind)
-
-        return make
-
-    return decorate
+def _options(values: Any) -> Expr:
+    return values if isinstance(values, LiteralExpr) else lit([*values])
 
 
-pyarrow_udf = udf
+class UnaryExpr(Expr):
+    """An operation on one expression.
+
+    Args:
+        op: `Operation.NOT`, `IS_NULL` or `IS_NOT_NULL`.
+        operand: The expression.
+    """
+
+    def __init__(self, op: Operation, operand: Expr) -> None:
+        if op not in UNARY:
+            raise ValueError(f"op takes one of {[o.name for o in UNARY]}; got {op!r}")
+        self.op = Operation(op)
+        self.operand = operand
+        super().__init__(**_computed(self.op, operand))
 
 
-def _called(function: UserFunction, kind: Any) -> Callable[..., Expr]:
-    def call(*arguments: Any, **keywords: Any) -> Expr:
-        expressions = [_expr(argument) for argument in arguments]
-        named = {name: _expr(value) for name, value in keywords.items()}
+class BinaryExpr(Expr):
+    """An operation on two expressions.
 
-        def evaluate(block: Block) -> Any:
-            result = function.load()(
-                *(e.evaluate(block) for e in expressions),
-                **{name: e.evaluate(block) for name, e in named.items()},
-            )
-            if not isinstance(result, (pa.Array, pa.ChunkedArray)):
-                result = column_of_array(_array_from(result, function.name))
-            return result if kind is None or result.type == kind else pc.cast(result, kind)
+    Args:
+        op: An `Operation`, such as `Operation.ADD`.
+        left: What stands before its sign.
+        right: What stands behind it; for `IN` and `NOT_IN` the `lit` of a list.
+    """
 
-        shown = [*map(repr, expressions), *(f"{n}={e!r}" for n, e in named.items())]
-        text = f"{function.name}({', '.join(shown)})"
-        return Expr(evaluate, text, [*expressions, *named.values()], runs_python=True)
+    def __init__(self, op: Operation, left: Expr, right: Expr) -> None:
+        if op in UNARY:
+            raise ValueError(f"{op!r} has one operand, not two: use UnaryExpr")
+        self.op = Operation(op)
+        self.left = left
+        self.right = right
+        if self.op is Operation.NOT_IN:
+            super().__init__(**_computed(Operation.NOT, left.is_in(right)))
+        elif self.op is Operation.IN:
+            super().__init__(**_member(left, right))
+        else:
+            super().__init__(**_computed(self.op, left, right))
 
-    return call
 
+class AliasExpr(Expr):
+    """An expression that has been given a name.
 
-def _array_from(result: Any, name: Text) -> Any:
-    if not hasattr(result, "__array__"):
-        raise TypeError(
-            f"{name} returned invalid type {type(result).__name__}. Expected type: a column with "
-            "one entry per row, as pyarrow.Array, numpy.ndarray or pandas.Series"
+    Args:
+        expr: The expression.
+        name: The name.
+    """
+
+    def __init__(self, expr: Expr, name: str) -> None:
+        self.expr: Expr = expr.expr if isinstance(expr, AliasExpr) else expr
+        super().__init__(
+            expr._evaluate,
+            expr._text,
+            expr.parts,
+            expr._arrow,
+            kernel=expr.kernel,
+            arguments=expr.arguments,
+            runs_python=expr.runs_python,
+            counts_rows=expr.counts_rows,
+            repeatable=expr.repeatable,
         )
-    return to_array(result)
+        self._alias = name
+
+    def structurally_equals(self, other: Any) -> bool:
+        return super().structurally_equals(other) and self.expr.structurally_equals(other.expr)
+
+    def added_to(self, block: Block, name: Text) -> Block:
+        return self.expr.added_to(block, name)
 
 
 def is_nan(value: Expr) -> Expr:
@@ -384,38 +395,44 @@ def is_nan(value: Expr) -> Expr:
     return _unary("is_nan", value, lambda a: a.is_nan())
 
 
-def _expr(value: Any) -> Expr:
-    return value if isinstance(value, Expr) else lit(value)
-
-
 def _unary(kernel: str, a: Expr, arrow: Callable[[Any], Any] | None = None) -> Expr:
     function = getattr(pc, kernel)
     pushed = arrow(a._arrow) if arrow is not None and a._arrow is not None else None
     text = f"{kernel}({a})"
-    return Expr(partial(_applied, function, (a,), text), text, (a,), pushed, op=kernel)
+    return Expr(partial(_applied, function, (a,), text), text, (a,), pushed, kernel=kernel)
 
 
-def _binary(
-    kernel: str, sign: str, a: Expr, other: Any, arrow: Callable[[Any, Any], Any] | None = None
-) -> Expr:
-    b = _expr(other)
+def _computed(op: Operation, *operands: Expr) -> dict[str, Any]:
+    """What `Expr` is made of that does this to the operands."""
+    how = HOW[op]
+    text = how.written.format(*operands)
     pushed = None
-    if arrow is not None and a._arrow is not None and b._arrow is not None:
-        pushed = arrow(a._arrow, b._arrow)
-    return _computed(getattr(pc, kernel), sign, a, b, pushed, op=kernel)
+    if how.pushed is not None and not _joins_text(op, operands):
+        inner = [operand._arrow for operand in operands]
+        pushed = None if any(part is None for part in inner) else how.pushed(*inner)
+    return {
+        "evaluate": partial(_applied, how.compute, operands, text),
+        "text": text,
+        "parts": operands,
+        "arrow": pushed,
+        "kernel": how.kernel,
+    }
 
 
-def _computed(
-    function: Callable[[Any, Any], Any],
-    sign: str,
-    a: Expr,
-    other: Any,
-    arrow: Any = None,
-    op: str = "",
-) -> Expr:
-    b = _expr(other)
-    text = f"({a} {sign} {b})"
-    return Expr(partial(_applied, function, (a, b), text), text, (a, b), arrow, op=op)
+def _member(left: Expr, right: Expr) -> dict[str, Any]:
+    """What `Expr` is made of that looks for values in a list."""
+    if not isinstance(right, LiteralExpr) or not isinstance(right.value, (list, tuple)):
+        raise TypeError(f"is_in takes a list of values, or lit of one; got {right!r}")
+    made = _computed(Operation.IN, left, right)
+    pushed = None if left._arrow is None else left._arrow.isin([*right.value])
+    options = right.arguments["value"].values
+    return {**made, "parts": (left,), "arrow": pushed, "arguments": {"values": options}}
+
+
+def _joins_text(op: Operation, operands: Sequence[Expr]) -> bool:
+    """Arrow's `+` in the reader of a file does not join texts."""
+    texts = (isinstance(o, LiteralExpr) and isinstance(o.value, str) for o in operands)
+    return op is Operation.ADD and any(texts)
 
 
 def _called_with(
@@ -437,13 +454,6 @@ def _applied(function: Callable[..., Any], parts: Sequence[Expr], text: str, blo
             "values of partition folders are text unless Partitioning(field_types=...) says what "
             "they are)"
         ) from None
-
-
-def _sum_in_arrow(a: Expr, b: Expr) -> Any:
-    """For the reader of a file, unless one is text, which Arrow's `+` does not join."""
-    if a._arrow is None or b._arrow is None or "'" in (a._text[:1] + b._text[:1]):
-        return None
-    return a._arrow + b._arrow
 
 
 # -- as steps of a plan -------------------------------------------------------------------------
@@ -481,11 +491,7 @@ class WithColumns:
 def set_column(block: Block, name: str, value: Any) -> Block:
     """The block with a column replaced or, at the end, added."""
     if isinstance(value, pa.Scalar):
-        value = (
-            pa.array(np.full(block.num_rows, value.as_py()))
-            if value.is_valid
-            else (pa.nulls(block.num_rows, value.type))
-        )
+        value = pa.repeat(value, block.num_rows)
     if name in block.column_names:
         return block.set_column(block.column_names.index(name), name, value)
     return block.append_column(name, value)

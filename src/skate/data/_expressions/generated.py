@@ -36,68 +36,104 @@ def at(place: RowPosition) -> Iterator[None]:
         _place.reset(token)
 
 
-def monotonically_increasing_id() -> Expr:
+class _Counting(Expr):
+    """Values that depend on where a block stands."""
+
+    def __init__(
+        self, make: Callable[[int, RowPosition], Any], text: str, repeatable: bool = True
+    ) -> None:
+        def evaluate(block: Block) -> object:
+            return pa.array(make(block.num_rows, _place.get()))
+
+        super().__init__(evaluate, text, (), counts_rows=True, repeatable=repeatable)
+
+
+class MonotonicallyIncreasingIdExpr(_Counting):
     """The number of the row, from 0."""
 
-    def count(rows: int, place: RowPosition) -> Any:
-        return np.arange(place.rows, place.rows + rows)
+    def __init__(self) -> None:
+        def count(rows: int, place: RowPosition) -> Any:
+            return np.arange(place.rows, place.rows + rows)
 
-    return _counting(count, "row_number()")
+        super().__init__(count, "row_number()")
+
+
+def monotonically_increasing_id() -> Expr:
+    """The number of the row, from 0."""
+    return MonotonicallyIncreasingIdExpr()
+
+
+class RandomExpr(_Counting):
+    """Random numbers from 0 to 1."""
+
+    def __init__(self, seed: int | None = None, reseed_after_execution: bool = True) -> None:
+        self.seed = seed
+        self.reseed_after_execution = reseed_after_execution
+
+        def draw(rows: int, place: RowPosition) -> Any:
+            changing = seed is not None and reseed_after_execution
+            start: Any = [seed, place.execution] if changing else seed
+            numbers = np.random.PCG64(start)
+            numbers.advance(place.rows)
+            return np.random.Generator(numbers).random(rows)
+
+        text = f"random({'' if seed is None else f'seed={seed}'})"
+        super().__init__(draw, text, seed is not None and not reseed_after_execution)
 
 
 def random(*, seed: int | None = None, reseed_after_execution: bool = True) -> Expr:
     """Random numbers from 0 to 1. With a seed the same on each machine and for any blocks; other
     ones in each execution unless `reseed_after_execution` is False."""
-
-    def draw(rows: int, place: RowPosition) -> Any:
-        changing = seed is not None and reseed_after_execution
-        start: Any = [seed, place.execution] if changing else seed
-        numbers = np.random.PCG64(start)
-        numbers.advance(place.rows)
-        return np.random.Generator(numbers).random(rows)
-
-    text = f"random({'' if seed is None else f'seed={seed}'})"
-    return _counting(draw, text, repeatable=seed is not None and not reseed_after_execution)
+    return RandomExpr(seed, reseed_after_execution)
 
 
-def _counting(make: Callable[[int, RowPosition], Any], text: str, repeatable: bool = True) -> Expr:
-    def evaluate(block: Block) -> object:
-        return pa.array(make(block.num_rows, _place.get()))
+class UUIDExpr(Expr):
+    """A random UUID in each row, as text."""
 
-    return Expr(evaluate, text, (), counts_rows=True, repeatable=repeatable)
+    def __init__(self) -> None:
+        def evaluate(block: Block) -> object:
+            return pa.array([str(uuids.uuid4()) for _ in range(block.num_rows)])
+
+        super().__init__(evaluate, "uuid()", (), repeatable=False)
 
 
 def uuid() -> Expr:
     """A random UUID in each row, as text."""
+    return UUIDExpr()
 
-    def evaluate(block: Block) -> object:
-        return pa.array([str(uuids.uuid4()) for _ in range(block.num_rows)])
 
-    return Expr(evaluate, "uuid()", (), repeatable=False)
+class DownloadExpr(Expr):
+    """The bytes of the files that a column names."""
+
+    def __init__(self, uri_column_name: str, filesystem: Any = None) -> None:
+        self.uri_column_name = uri_column_name
+        self.filesystem = filesystem
+        super().__init__(self._fetch, f"download({uri_column_name!r})", (), runs_python=True)
+
+    def _fetch(self, block: Block) -> Any:
+        uris = col(self.uri_column_name).evaluate(block).to_pylist()
+        return pa.array([_content(uri, self.filesystem) for uri in uris], pa.binary())
+
+
+def _content(uri: str | None, filesystem: Any) -> bytes | None:
+    from skate.data._io.paths import resolve
+
+    if uri is None:
+        return None
+    try:
+        system, path = resolve(uri, filesystem)
+        with system.open_input_stream(path, compression=None) as stream:
+            return bytes(stream.read())
+    except OSError:
+        return None
 
 
 def download(uri_column_name: str, *, filesystem: Any = None) -> Expr:
     """The bytes of the files that a column names; None where that fails."""
-    from skate.data._io.paths import resolve
-
-    def fetch(uri: str | None) -> bytes | None:
-        if uri is None:
-            return None
-        try:
-            system, path = resolve(uri, filesystem)
-            with system.open_input_stream(path, compression=None) as stream:
-                return bytes(stream.read())
-        except OSError:
-            return None
-
-    def evaluate(block: Block) -> Any:
-        uris = col(uri_column_name).evaluate(block).to_pylist()
-        return pa.array([fetch(uri) for uri in uris], pa.binary())
-
-    return Expr(evaluate, f"download({uri_column_name!r})", (), runs_python=True)
+    return DownloadExpr(uri_column_name, filesystem)
 
 
-class Unnest(Expr):
+class UnnestExpr(Expr):
     """One column per key of a dictionary."""
 
     def __init__(self, inner: Expr) -> None:
@@ -121,12 +157,12 @@ class Unnest(Expr):
 
 def unnest(expr: Any) -> Expr:
     """A column for each key of a column of dictionaries, for `with_columns`."""
-    if not isinstance(expr, Expr) or isinstance(expr, Unnest):
+    if not isinstance(expr, Expr) or isinstance(expr, UnnestExpr):
         raise TypeError(f"unnest takes an expression that gives dictionaries; got {expr!r}")
-    return Unnest(expr)
+    return UnnestExpr(expr)
 
 
-class Star(Expr):
+class StarExpr(Expr):
     """All columns, which `with_columns` keeps anyway."""
 
     def __init__(self) -> None:
@@ -142,4 +178,4 @@ class Star(Expr):
 
 def star() -> Expr:
     """All columns as they are."""
-    return Star()
+    return StarExpr()

@@ -38,7 +38,7 @@ class Namespace:
             lambda block: function(inner.evaluate(block)),
             text,
             (inner,),
-            op=op and f"{self.name}.{op}",
+            kernel=op and f"{self.name}.{op}",
             arguments=arguments,
         )
 
@@ -203,6 +203,15 @@ def _lists_like(array: Any, counts: Any, values: Any) -> Any:
     return kind.from_arrays(pa.array(offsets, width), values, mask=mask)
 
 
+def _lengths(array: Any) -> Any:
+    return pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+
+
+def _owners(array: Any) -> Any:
+    """The row of each value; a missing list has none, even where Arrow keeps values behind it."""
+    return np.repeat(np.arange(len(array)), _lengths(array))
+
+
 def _sorted_lists(column: Any, order: str, null_placement: str) -> Any:
     array = _one_array(column)
     original = array.type
@@ -210,13 +219,11 @@ def _sorted_lists(column: Any, order: str, null_placement: str) -> Any:
         array = array.cast(pa.list_(original.value_type))
     _check_lists(array, "sort()")
     values = pc.list_flatten(array)
-    owners = pc.list_parent_indices(array)
-    table = pa.table({"row": owners, "missing": values.is_null(), "value": values})
+    table = pa.table({"row": _owners(array), "missing": values.is_null(), "value": values})
     missing = "ascending" if null_placement == "at_end" else "descending"
     keys = [("row", "ascending"), ("missing", missing), ("value", order)]
     places = pc.sort_indices(table, sort_keys=keys)
-    counts = pc.fill_null(pc.list_value_length(array), 0).to_numpy()
-    return _lists_like(array, counts, values.take(places)).cast(original)
+    return _lists_like(array, _lengths(array), values.take(places)).cast(original)
 
 
 def _flattened(column: Any) -> Any:
@@ -224,8 +231,7 @@ def _flattened(column: Any) -> Any:
     _check_lists(array, "flatten()")
     inner = pc.list_flatten(array)
     _check_lists(inner, "flatten()")
-    owners = pc.list_parent_indices(array).take(pc.list_parent_indices(inner))
-    counts = np.bincount(owners.to_numpy(), minlength=len(array))
+    counts = np.bincount(_owners(array)[_owners(inner)], minlength=len(array))
     return _lists_like(array, counts, pc.list_flatten(inner))
 
 

@@ -234,7 +234,7 @@ class Digest:
         kind = type(value)
         if isinstance(value, Expr):
             code = [value._evaluate] if value.runs_python else []
-            return f"{value} {value.op} {self.of([value.arguments, *value.parts, *code])}"
+            return f"{value} {value.kernel} {self.of([value.arguments, *value.parts, *code])}"
         named = _fields(value)
         if not _is_ours(value) and not dataclasses.is_dataclass(value):
             named = ((name, part) for name, part in named if isinstance(part, _PLAIN))

@@ -48,7 +48,7 @@ class _Scope:
         self._types: dict[int, pa.DataType] = {}
 
     def lower(self, expression: Expr) -> Any:
-        lower = _LOWERED.get(expression.op)
+        lower = _LOWERED.get(expression.kernel)
         if lower is None or not is_carried(self.type_of(expression)):
             raise UnlikeArrowError
         return lower(expression, self)

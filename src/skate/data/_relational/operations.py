@@ -59,7 +59,7 @@ def _type_of(expression: Expr, schema: pa.Schema) -> pa.DataType:
 
 
 def _with_column(frame: Frame, name: str, expression: Expr) -> Frame:
-    if expression.op == "literal" and not _is_plain_literal(expression):
+    if expression.kernel == "literal" and not _is_plain_literal(expression):
         raise UnlikeArrowError
     column = lowered(expression, frame.schema)
     schema = expression.added_to(frame.schema.empty_table(), name).schema

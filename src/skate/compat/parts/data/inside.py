@@ -6,6 +6,8 @@ from enum import Enum
 from importlib import import_module
 from typing import Any
 
+import pyarrow as pa
+
 from skate.compat.parts.core.retry import call_with_retry, iterate_with_retry
 from skate.data._arrow.blocks import block_of_batch, block_of_rows, common_schema, concat
 from skate.data._arrow.blocks import compact as combine_chunks
@@ -61,6 +63,14 @@ class DelegatingBlockBuilder:
 def _ref_bundles_iterator_to_block_refs_list(bundles: Any) -> list[object]:
     """The references of all blocks."""
     return [ref for bundle in bundles for ref in bundle.block_refs]
+
+
+def eval_expr(expr: Any, block: Any) -> Any:
+    """An expression's value for a table or a data frame, as a column of the same library."""
+    result = expr.evaluate(block_of_batch(block))
+    if not hasattr(result, "to_pandas"):
+        return result.as_py()
+    return result if isinstance(block, pa.Table) else result.to_pandas()
 
 
 def _check_import(obj: object, *, module: str, package: str) -> None:
