@@ -206,6 +206,28 @@ def slowly(batch):
 
 
 @local_only
+@pytest.mark.parametrize("uneven", ["drop", "repeat"])
+def test_a_part_is_read_to_its_end_while_the_other_one_rests(uneven):
+    first, second = split_iterators(skate.data.range(40, override_num_blocks=20), 2, uneven)
+    over = threading.Event()
+
+    def resting():
+        rows = 0
+        for batch in first.iter_batches(batch_size=None, prefetch_batches=0):
+            rows += len(batch["id"])
+            if rows == 10:
+                assert over.wait(PATIENCE)
+        return rows
+
+    def reading():
+        rows = ids(second)
+        over.set()
+        return len(rows)
+
+    assert side_by_side(resting, reading) == [20, 20]
+
+
+@local_only
 class TestAnEpochThatEndsEarly:
     @pytest.mark.parametrize("uneven", ["keep", "drop", "repeat"])
     def test_the_next_one_is_whole(self, uneven):

@@ -15,7 +15,6 @@ import asyncio
 import time
 import uuid
 import warnings
-from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,7 +26,13 @@ from skate.data._api.iterating import Iterating
 from skate.data._arrow.blocks import Block, compact
 from skate.data._arrow.schema import Schema
 from skate.data._execution.bundles import bundle_of, even_bundles
-from skate.data._execution.dealing import Deals, EvenDealer, deals_until, remaining
+from skate.data._execution.dealing import (
+    Deals,
+    EvenDealer,
+    WaitingBlocks,
+    deals_until,
+    remaining,
+)
 from skate.data._execution.early_exit import Departure, close_early
 from skate.data._execution.positions import BlockCursor
 from skate.data._execution.split_readers import SplitReader
@@ -40,6 +45,7 @@ if TYPE_CHECKING:
 NodeIdStr = str  # the type of the hints in `streaming_split(locality_hints=...)`
 
 AHEAD = 2
+BYTES_AHEAD = 128 << 20  # of small blocks more may wait: consumers may wait for each other
 REMEMBERED_ITERATIONS = 3  # of a part, before the last one
 PATIENCE = 10.0  # seconds, after which it is asked why a part is not read that others wait for
 
@@ -258,7 +264,7 @@ class Coordinator:
         self._wanted = [-1] * n  # the epoch that each part has asked for,
         self._done_with = [-1] * n  # and the last one that it wants no more of
         self._blocks: Iterator[Block] = iter(())
-        self._queues: list[deque[Block]] = []
+        self._queues: list[WaitingBlocks] = []
         self._dealer = EvenDealer(n)
         self._ended = True
         self._working = False
@@ -287,7 +293,7 @@ class Coordinator:
                     return None
                 if self._queues[number]:
                     self._changed.notify_all()
-                    return self._queues[number].popleft()
+                    return self._queues[number].take()
                 if self._error is not None or self._ended:
                     mine.over = True
                 if self._error is not None:
@@ -407,7 +413,7 @@ class Coordinator:
         await asyncio.to_thread(close_early, self._blocks)
         self._epoch = epoch
         self._blocks = remaining(self._dataset._blocks(), list(self._deals.values()))
-        self._queues = [deque() for _ in range(self._n)]
+        self._queues = [WaitingBlocks() for _ in range(self._n)]
         self._rows_given = [0] * self._n
         self._ended, self._error = False, None
         self._dealer = EvenDealer(self._n)
@@ -417,7 +423,12 @@ class Coordinator:
         return self._uneven == "keep" or not self._full(number)
 
     def _full(self, number: int) -> list[int]:
-        """The other parts that have as many blocks as may wait for them."""
+        """The other parts that have as much as may wait for them."""
+        served = self._served(number)
+        return [part for part in served if self._queues[part].nbytes >= BYTES_AHEAD]
+
+    def _served(self, number: int) -> list[int]:
+        """The other parts for which some blocks wait."""
         return [
             part
             for part, queue in enumerate(self._queues)
@@ -468,14 +479,14 @@ class Coordinator:
         It is one of those for which not many blocks wait, or the one that asks: a slow consumer
         gets its share, and does not hold up the others.
         """
-        full = {*self._full(number), *filter(self._is_gone, range(self._n))} - {number}
+        full = {*self._served(number), *filter(self._is_gone, range(self._n))} - {number}
         waiting = (part for part in range(self._n) if part not in full)
         return min(waiting, key=lambda part: (self._rows_given[part], part != number))
 
     def _give(self, part: int, block: Block) -> None:
         self._rows_given[part] += block.num_rows
         if not self._is_gone(part):
-            self._queues[part].append(compact(block))
+            self._queues[part].add(compact(block))
 
     def _deal_rest(self) -> None:
         if self._uneven == "repeat":

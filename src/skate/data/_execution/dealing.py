@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,31 @@ from skate.data._arrow.blocks import Block, concat
 # Deals one after the other, each of what the one before has left: among how many parts, and how
 # many rows some of them took.
 Deals = Sequence[tuple[int, Mapping[int, int]]]
+
+
+class WaitingBlocks:
+    """Blocks that wait for the reader of a part, and their bytes."""
+
+    def __init__(self) -> None:
+        self._blocks: deque[Block] = deque()
+        self.nbytes = 0
+
+    def __len__(self) -> int:
+        return len(self._blocks)
+
+    def add(self, block: Block) -> None:
+        self._blocks.append(block)
+        self.nbytes += block.nbytes
+
+    def take(self) -> Block:
+        """The one that waits for longest."""
+        block = self._blocks.popleft()
+        self.nbytes -= block.nbytes
+        return block
+
+    def clear(self) -> None:
+        self._blocks.clear()
+        self.nbytes = 0
 
 
 class EvenDealer:
