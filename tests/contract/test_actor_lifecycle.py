@@ -165,7 +165,7 @@ def test_exit_actor_in_an_async_actor():
 
 @pytest.mark.differs_from_ray("Ray leaves the other calls unanswered")
 def test_exit_actor_fails_the_calls_under_way():
-    @skate.remote
+    @skate.remote(runtime_env={"env_vars": {"SKATE_ACTOR_EXIT_SECONDS": "0.1"}})
     class Quitter:
         async def quit(self):
             skate.actor.exit_actor()

@@ -332,7 +332,7 @@ def test_threads_share_a_handle(run: Run) -> None:
 
 
 def test_every_replica_is_called(run_locally: Run) -> None:
-    @serve.deployment(num_replicas=2)
+    @serve.deployment(num_replicas=2, graceful_shutdown_timeout_s=0.1)  # one call never ends
     class Replica:
         async def pid(self) -> int:
             return os.getpid()
