@@ -18,11 +18,13 @@ import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from tests import oracle
+from tests.imports_of_others import without_imports_of_others
 from tests.leftovers import MARKER, Picture, leftovers_since
 from tests.ray_engine import differences, sharing
 from tests.support import Flag, Program, Tally, handle_signals_as_usual
@@ -88,6 +90,19 @@ def _senseless(item: pytest.Item) -> bool:
     if oracle.ACTIVE:
         return item.get_closest_marker("differs_from_ray") is not None
     return engine == "ray" and differences.reason(item) is not None
+
+
+@pytest.fixture(autouse=True)
+def own_imports_only(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Sessions warm up with what their test uses, not with what other tests have imported."""
+    if oracle.ACTIVE or not isinstance(module := getattr(request, "module", None), ModuleType):
+        yield
+        return
+    from skate.engine.local.hub import servers
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(servers, "_SLOW", without_imports_of_others(module, servers._SLOW))
+        yield
 
 
 @pytest.fixture(autouse=True)
