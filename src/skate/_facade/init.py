@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -15,6 +16,7 @@ from skate.engine import changing, install_engine, installed_engine
 from skate.engine.base import Engine
 
 _SPILL_DIRECTORIES = ("object_spilling_directory", "_object_spilling_directory")  # of Ray
+
 # Parameters about the services of a cluster, which do not exist here, with the values that ask
 # for nothing. `...` stands for any value.
 _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
