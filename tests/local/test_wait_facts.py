@@ -1,21 +1,26 @@
-"""Why something does not come: fifteen causes, built, and what is said of each."""
+"""Why something does not come: causes, built, and what is said of each."""
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 import skate
 from skate.engine import current_engine
+from skate.engine.local import waiting
 from skate.engine.sessions import own_session
+from skate.util import collective
 from skate.util.collective._meeting import open_meeting
 from skate.util.queue import Queue
 from tests.support import eventually
@@ -108,6 +113,23 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
+@skate.remote
+class Member:
+    """One of two, of whom each calls something else."""
+
+    def __init__(self, rank: int) -> None:
+        self.rank = rank
+
+    def join(self) -> None:
+        collective.init_collective_group(2, self.rank, "gloo", "pair")
+
+    def meet(self) -> None:
+        if self.rank == 0:
+            collective.allreduce(np.ones(1), "pair")
+        else:
+            collective.recv(np.ones(1), 0, "pair")
+
+
 class Built(NamedTuple):
     """What a test waits for, and what keeps the rest of it alive."""
 
@@ -146,6 +168,13 @@ def full_queue(_: Path) -> Built:
 def missing_rank(_: Path) -> Built:
     meeting: Any = open_meeting("pair")
     return Built(meeting.join.remote(0, 2, 10_000.0), meeting)
+
+
+def mismatch(_: Path) -> Built:
+    workers = [Member.remote(rank) for rank in range(2)]
+    skate.get([worker.join.remote() for worker in workers])
+    calls = [worker.meet.remote() for worker in workers]
+    return Built(calls[0], (workers, calls))
 
 
 def backpressure(_: Path) -> Built:
@@ -212,6 +241,11 @@ CASES = {
     "missing rank": Case(
         missing_rank, "library", ("rank 1 of 2 has not joined the collective group 'pair'",)
     ),
+    "collective mismatch": Case(
+        mismatch,
+        "library",
+        (f"{HERE}:", "in meet", "rank 0 of 2 in the collective group 'pair' waits in allreduce"),
+    ),
     "back-pressure": Case(backpressure, "backpressure", ("producer", "more of its items")),
     "stopped process": Case(stopped, "stopped", ("which is stopped (kill -CONT",)),
     "exhausted pool": Case(
@@ -277,3 +311,9 @@ def assert_stacks_say_it(ref: Any, case: Case) -> None:
         frame for row in found for thread in row.get("threads", ()) for frame in thread["frames"]
     ]
     assert any(frame["file"] == __file__ and frame["line"] for frame in frames)
+
+
+def test_a_module_that_is_being_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers are asked at any moment, also while a thread imports asyncio."""
+    monkeypatch.setitem(sys.modules, "asyncio", ModuleType("asyncio"))
+    assert list(waiting._in_event_loop()) == []

@@ -79,11 +79,12 @@ def _work_of(frame: FrameType) -> Work | None:
 def _in_event_loop() -> Iterator[tuple[Work, list[FrameType], bool]]:
     """Calls of an async actor that have begun and are suspended."""
     asyncio = sys.modules.get("asyncio")
-    if asyncio is None:
+    kind = getattr(asyncio, "AbstractEventLoop", None)
+    if asyncio is None or kind is None:  # another thread may be importing it right now
         return
     frame = sys._current_frames().get(threading.main_thread().ident or 0)
     owners = (outer.f_locals.get("self") for outer in outwards(frame))
-    loop = next((one for one in owners if isinstance(one, asyncio.AbstractEventLoop)), None)
+    loop = next((one for one in owners if isinstance(one, kind)), None)
     if loop is None:
         return
     for task in asyncio.all_tasks(loop):
