@@ -257,3 +257,13 @@ def test_the_command_itself(program: Program) -> None:
         check=True,
     )
     assert f"session {program.pid}" in done.stdout
+
+
+def test_a_session_that_has_just_ended_is_no_news(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended = Session(os.getpid(), str(tmp_path / "gone"))
+    monkeypatch.setattr("skate.engine.sessions.sessions", lambda: [ended])
+    with pytest.raises(SystemExit):
+        main(["list", "tasks"])
+    assert capsys.readouterr().err == ""

@@ -103,6 +103,8 @@ def _answering(session: int | None) -> Iterable[Session]:
         try:
             one.ask("logs", number=sys.maxsize)
         except NoAnswerError as error:
+            if session is None and one.is_over:  # it has ended since they were listed
+                continue
             print(f"{error}; `skate stack {one.pid}` shows why", file=sys.stderr)
         else:
             yield one
