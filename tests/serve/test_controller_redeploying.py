@@ -6,6 +6,7 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -129,13 +130,13 @@ def test_the_number_of_replicas_changes(run_locally: Run) -> None:
     handle = run_locally(version(1, num_replicas=3))
     before = pids(handle, 3)
     run_locally(version(1, num_replicas=1), keep_unchanged=True)
-    eventually(lambda: _states() == {"RUNNING": 1})
+    assert _states() == {"RUNNING": 1}
     assert handle.remote().result()[2] in before
 
 
-def _states() -> dict[str, int]:
+def _states(name: str = "Model") -> dict[str, int]:
     deployments = serve.status().applications["default"].deployments
-    return {state.value: count for state, count in deployments["Model"].replica_states.items()}
+    return {state.value: count for state, count in deployments[name].replica_states.items()}
 
 
 def test_code_that_does_not_start_leaves_the_old_one_in_place(run_locally: Run) -> None:
@@ -245,6 +246,34 @@ def test_requests_are_finished_before_a_replica_ends(
     go.set()
     assert response.result() == "finished"
     eventually(lambda: not serve.status().applications)
+
+
+def test_an_update_returns_when_the_old_replicas_have_ended(
+    run_locally: Run, flag: Callable[[str], Any]
+) -> None:
+    begun, go = flag("begun"), flag("go")
+
+    @serve.deployment
+    def slow() -> str:
+        begun.set()
+        go.wait()
+        return "finished"
+
+    handle = run_locally(slow.bind())
+    response = handle.remote()
+    begun.wait()
+    with ThreadPoolExecutor(1) as pool:
+        update = pool.submit(run_locally, slow.bind())
+        eventually(lambda: "finish what they have" in _message_of("slow"))
+        assert not update.done()
+        go.set()
+        assert response.result() == "finished"
+        update.result()
+    assert _states("slow") == {"RUNNING": 1}
+
+
+def _message_of(deployment: str) -> str:
+    return serve.status().applications["default"].deployments[deployment].message
 
 
 def test_what_this_machine_can_never_give(run_locally: Run) -> None:

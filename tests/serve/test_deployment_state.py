@@ -84,6 +84,21 @@ def test_new_code_starts_before_the_old_stops() -> None:
     assert world.versions() == ["2", "2"]
 
 
+def test_an_update_is_done_when_the_old_replicas_have_ended() -> None:
+    world = World(num_replicas=1)
+    world.settle()
+    world.state.set_target(spec("2", num_replicas=1))
+    world.perform(world.step())
+    (stop,) = world.step()  # the new one serves
+    assert kinds([stop]) == ["StopReplica"]
+    world.step()
+    assert world.state.status == "UPDATING"
+    assert world.state.message == "1 replicas that are not needed any more finish what they have."
+    world.perform([stop])
+    world.step()
+    assert (world.state.status, world.state.message) == ("HEALTHY", "")
+
+
 def test_what_reserves_resources_is_stopped_first() -> None:
     world = World(num_replicas=2, ray_actor_options={"num_cpus": 1})
     world.settle()

@@ -174,8 +174,8 @@ def run(
 ) -> DeploymentHandle:
     """Run an application and return the handle to it, once it answers.
 
-    An application of the same name is changed into this one: new replicas start, and those
-    before them finish what they have.
+    An application of the same name is changed into this one: new replicas start, those before
+    them finish what they have, and this returns when they have ended.
 
     Args:
         target: The application, made by `deployment.bind(...)`.

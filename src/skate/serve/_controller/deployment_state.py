@@ -293,6 +293,10 @@ class DeploymentState:
         running = [r for r in alive if r.state == ReplicaState.RUNNING and self._is_current(r)]
         if len(running) != self.wanted or len(alive) != self.wanted:
             return
+        ending = len(self.replicas) - len(alive)
+        if ending:
+            self.message = f"{ending} replicas that are not needed any more finish what they have."
+            return
         done = {
             DeploymentStatus.UPDATING: DeploymentStatusTrigger.CONFIG_UPDATE_COMPLETED,
             DeploymentStatus.UPSCALING: DeploymentStatusTrigger.UPSCALE_COMPLETED,
