@@ -58,6 +58,52 @@ def test_the_loop_goes_on_while_a_checkpoint_is_written(run_config, tmp_path):
         assert (checkpoint.to_dict()["weights"] == metrics["step"] + 1).all()
 
 
+def test_what_is_staged_is_among_the_reported_ones(run_config, tmp_path):
+    ready = tmp_path / "ready"
+
+    def loop():
+        held = Checkpoint.from_dict({"held": WrittenWhen(ready)})
+        train.report({"step": 0}, held, checkpoint_upload_mode=ASYNC)
+        assert train.get_all_reported_checkpoints(timeout_s=0) == []
+        train.collective.barrier()
+        ready.touch()
+        for mode in train.CheckpointConsistencyMode:
+            (only,) = train.get_all_reported_checkpoints(mode)
+            assert only.metrics == {"step": 0}
+
+    assert fit(loop, run_config()).error is None
+
+
+def test_what_is_to_be_written_at_once_waits_for_what_was_staged(run_config):
+    def loop():
+        for step in range(4):
+            mode = ASYNC if (step + train.world_rank()) % 2 else CheckpointUploadMode.SYNC
+            checkpoint = Checkpoint.from_dict({"step": step})
+            train.report({"step": step}, checkpoint, checkpoint_upload_mode=mode)
+            assert train.get_checkpoint().to_dict()["step"] == step
+
+    assert len(fit(loop, run_config()).best_checkpoints) == 4
+
+
+@pytest.mark.parametrize("in_place", [0, 1])
+@pytest.mark.parametrize("other", [ASYNC, CheckpointUploadMode.SYNC])
+def test_parts_that_are_in_place_and_others_make_one(run_config, tmp_path, in_place, other):
+    def loop():
+        rank = train.world_rank()
+        folder, mode = tmp_path / f"mine-{rank}", other
+        if rank == in_place:
+            storage = train.get_context().get_storage()
+            folder = Path(storage.build_checkpoint_path_from_name("whole"))
+            mode = CheckpointUploadMode.NO_UPLOAD
+        folder.mkdir(exist_ok=True)
+        (folder / f"rank-{rank}").write_text("mine")
+        checkpoint = Checkpoint(str(folder))
+        train.report({}, checkpoint, checkpoint_upload_mode=mode, checkpoint_dir_name="whole")
+
+    result = fit(loop, run_config())
+    assert sorted(os.listdir(result.checkpoint.path)) == ["rank-0", "rank-1"]
+
+
 @pytest.mark.parametrize("keep", [False, True])
 def test_folders_of_all_ranks_are_taken_over(run_config, tmp_path, keep):
     def loop():

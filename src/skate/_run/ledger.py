@@ -119,6 +119,10 @@ class Ledger:
                 found.append(recorded)
         return [recorded for recorded in found if recorded.checkpoint._place().exists()]
 
+    def knows(self, name: str) -> bool:
+        """Return whether a checkpoint of this name has been recorded."""
+        return any(known == name for known, _ in _named(self._storage.lines(CHECKPOINTS_FILE)))
+
     def next_number(self, history: list[Line]) -> int:
         """Return a number above all that are in names of checkpoints, also of deleted ones."""
         names = [name for name, _ in _named(history)]

@@ -40,6 +40,7 @@ class RunSession(ABC):
         self.info = info
         self.context: TrainContext = TrainContext(info)
         self.latest_checkpoint = checkpoint
+        self.pending_checkpoint: str | None = None  # the last one, while it is being written
         self.datasets: dict[str, Any] = dict(datasets or {})
         self.began: float = time.time()
 

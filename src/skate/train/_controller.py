@@ -228,7 +228,8 @@ class TrainController:
         stop = self._recorder.should_stop()
         size = None if stop else self._size_from_here(reports, events, group)
         ends = stop or size is not None
-        answer = Answer(self._recorder.next_checkpoint, checkpoint, stop=ends)
+        pending = self._recorder.pending
+        answer = Answer(self._recorder.next_checkpoint, checkpoint, pending, stop=ends)
         events.answer(answer, self._plan.replaces)
         if ends:
             events.wait(STOP_GRACE_SECONDS)

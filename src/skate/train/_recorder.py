@@ -22,7 +22,7 @@ from skate._run.loggers.rolling_back import delete_logged, keep_logged
 from skate._run.pickles import signed_pickle
 from skate._run.reporting import Metrics, ResultClock
 from skate._run.result import Result
-from skate._run.storage import Storage
+from skate._run.storage import Storage, write_into
 from skate._run.syncing import sync_tree
 from skate._run.types import Config, Positions, ResultRow
 from skate._run.uploads import Uploads
@@ -201,14 +201,20 @@ class Recorder:
 
     def record(self, events: Sequence[Event]) -> Checkpoint | None:
         """All ranks have reported: rank 0's metrics count, and the checkpoint of the lowest rank
-        that has one. The new checkpoint."""
+        that has one. The new checkpoint, if it is written by now; a rank that wants its part to be
+        written at once has all of them wait for that."""
         metrics = events[0].metrics
         result = None if metrics is None else self.clock.fill(metrics)
         name = next((event.checkpoint_name for event in events if event.checkpoint_name), None)
         if name is not None:
             self.next_checkpoint = max(self.next_checkpoint, number_of(name) or 0) + 1
         self._queue.add(events, result)
-        return self._record_written()
+        return self._record_written(wait=any(event.at_once for event in events))
+
+    @property
+    def pending(self) -> str | None:
+        """The name of the last checkpoint that was reported, if it is not written yet."""
+        return self._queue.last_name()
 
     def _record_written(self, wait: bool = False) -> Checkpoint | None:
         """Record what has been reported up to the first checkpoint that is not written yet; the
@@ -247,7 +253,9 @@ class Recorder:
             self.storage.checkpoint(name)
         )
         positions = [event.positions for event in events]
-        return NewCheckpoint(name, checkpoint, lambda: self._put_into_place(source), positions)
+        return NewCheckpoint(
+            name, checkpoint, lambda: self._put_into_place(source, events), positions
+        )
 
     def _name_checkpoint_of(
         self, result: ResultRow, new: NewCheckpoint | None
@@ -263,17 +271,29 @@ class Recorder:
         result["checkpoint_dir_name"] = latest.checkpoint.path.rpartition("/")[2]
         return self.manager.add_metrics(result)
 
-    def _put_into_place(self, source: Event) -> None:
-        """All ranks have written their parts."""
-        if source.checkpoint is not None:
+    def _put_into_place(self, source: Event, events: Sequence[Event]) -> None:
+        """All ranks have written their parts, and some of them perhaps at the place itself."""
+        in_place = self._written_in_place(source, events)
+        if source.checkpoint is not None and in_place is None:
             if self.storage.synced and isinstance(source.checkpoint._folder, LocalFolder):
                 sync_tree(source.checkpoint.path)
             return
         name = str(source.checkpoint_name)
         draft = self.storage.draft(name)
+        if in_place is not None:
+            write_into(draft, in_place)
         if self.preprocessor is not None and not draft.exists(PREPROCESSOR_FILE):
             draft.write(PREPROCESSOR_FILE, signed_pickle(self.preprocessor))
         self.storage.put_into_place(name)
+
+    def _written_in_place(self, source: Event, events: Sequence[Event]) -> Checkpoint | None:
+        """What some ranks wrote where the draft of others goes, which would take its place."""
+        drafted = any(e.checkpoint_name and e.checkpoint is None and not e.held for e in events)
+        if not drafted or not self.storage.is_local:
+            return None
+        place = self.storage.checkpoint(str(source.checkpoint_name)).path
+        found = (event.checkpoint for event in events if event.checkpoint is not None)
+        return next((checkpoint for checkpoint in found if checkpoint.path == place), None)
 
     def _note_checkpoint(
         self,

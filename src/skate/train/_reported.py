@@ -20,8 +20,9 @@ FIRST_LOOK_SECONDS, LONGEST_LOOK_SECONDS = 0.05, 2.0  # between looks at the run
 class CheckpointConsistencyMode(Enum):
     """Say until when `get_all_reported_checkpoints` waits.
 
-    A reported checkpoint is COMMITTED when `report` returns; it is VALIDATED when the validation
-    that was asked for has ended.
+    A reported checkpoint is COMMITTED when it is written, which is when `report` returns unless it
+    was reported with `CheckpointUploadMode.ASYNC`; it is VALIDATED when the validation that was
+    asked for has ended.
 
     Args:
         value: "COMMITTED" or "VALIDATED".
@@ -53,8 +54,8 @@ def get_all_reported_checkpoints(
     """Return all checkpoints of this run that were kept, in the order of their reports.
 
     Args:
-        consistency_mode: Whether to wait for validations that were asked for (VALIDATED), or not
-            (COMMITTED).
+        consistency_mode: Whether to wait for validations that were asked for (VALIDATED), or only
+            for the last checkpoint to be written (COMMITTED).
         timeout_s: Seconds to wait at the most; `None` waits for ever.
     """
     session = current("get_all_reported_checkpoints()")
@@ -65,9 +66,12 @@ def get_all_reported_checkpoints(
     patience = FIRST_LOOK_SECONDS
     while True:
         session.check()
+        unwritten = session.pending_checkpoint
+        written = unwritten is None or ledger.knows(unwritten)
         found = ledger.checkpoints()
         left = end - time.monotonic()
-        if left <= 0 or not waits or not any(one.pending for one in found):
+        validated = not waits or not any(one.pending for one in found)
+        if left <= 0 or (written and validated):
             return [
                 ReportedCheckpoint(one.checkpoint, Metrics(one.metrics), one.status)
                 for one in found

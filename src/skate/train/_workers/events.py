@@ -30,6 +30,7 @@ class Event:
     checkpoint_class: type[Checkpoint] = Checkpoint
     validation: bool | ValidationTaskConfig = False
     staged: Any = None  # a checkpoint that is written while the loop goes on
+    at_once: bool = False  # the checkpoint is to count when the report returns
     held: bool = False  # its checkpoint is not written, and will not be if a lower rank has one
     positions: Positions = field(default_factory=dict)  # rows read, by dataset
     value: Any = None
@@ -43,6 +44,7 @@ class Answer:
 
     next_checkpoint: int
     checkpoint: Checkpoint | None = None  # a new one; None if it is the same as before
+    pending: str | None = None  # the last reported one, if it is not written yet
     value: Any = None  # of a meeting: what rank 0 brought
     stop: bool = False  # the run is over: leave the loop
     lost: int = 0  # no answer: the group with this number has lost a worker

@@ -29,6 +29,7 @@ def hand_over(
     name = report.directory_name or CHECKPOINT_NAME.format(number)
     event.checkpoint_name = name
     event.validation = report.validation
+    event.at_once = report.upload_mode is not CheckpointUploadMode.ASYNC
     if report.upload_mode is CheckpointUploadMode.NO_UPLOAD:
         event.checkpoint = report.checkpoint
     elif report.upload_fn is not None:

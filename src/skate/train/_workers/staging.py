@@ -125,6 +125,11 @@ class ReportQueue:
         writes = [self._write(event) for event in staged]
         self._waiting.append(PendingReport(events, result, writes))
 
+    def last_name(self) -> str | None:
+        """The checkpoint of the last report that waits and has one."""
+        names = (event.checkpoint_name for one in reversed(self._waiting) for event in one.events)
+        return next((name for name in names if name), None)
+
     def _write(self, event: Event) -> object:
         write: Any = skate.remote(num_cpus=0, max_retries=-1)(write_staged)
         staged = event.staged

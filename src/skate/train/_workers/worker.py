@@ -85,6 +85,7 @@ class WorkerSession(RunSession):
             self._held = (event.checkpoint_name, report.checkpoint) if event.held else None
         answer = self.membership.exchange(event)
         self._next = answer.next_checkpoint
+        self.pending_checkpoint = answer.pending
         if answer.checkpoint is not None:
             self.latest_checkpoint = answer.checkpoint
         discard_original(report, event.checkpoint)
