@@ -169,3 +169,9 @@ class TestSettings:
 def test_a_misspelt_setting_is_refused():
     with pytest.raises(AttributeError, match="did you mean 'max_errored_blocks'"):
         DataContext().max_errored_block = 5
+
+
+def test_options_that_are_none_say_nothing():
+    options = ExecutionOptions(resource_limits=None, exclude_resources=None)
+    assert options == ExecutionOptions()
+    assert options.is_resource_limits_default()

@@ -249,3 +249,10 @@ class TestSources:
         assert dataset.count() == 0
         assert dataset.schema() is None
         assert skate.data.range(0).sum("id") is None
+
+
+def test_items_make_at_most_a_block_each():
+    items = [{"a": n} for n in range(3)]
+    assert skate.data.from_items(items, override_num_blocks=2).num_blocks() == 2
+    assert skate.data.from_items(items, override_num_blocks=9).num_blocks() == 3
+    assert skate.data.from_items([], override_num_blocks=9).count() == 0

@@ -274,7 +274,7 @@ class ExecutionOptions:
 
     Args:
         resource_limits: `cpu` bounds the tasks that run at a time, `object_store_memory` the bytes
-            of finished blocks that wait for a consumer.
+            of finished blocks that wait for a consumer. None is no limit.
         exclude_resources: Without effect: data tasks leave the CPUs to others anyway.
         locality_with_output: Without effect: on one machine everything is near.
         preserve_order: Without effect: order is always kept.
@@ -292,7 +292,11 @@ class ExecutionOptions:
     label_selector: dict[str, str] | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        super().__setattr__(name, value.as_limits() if name == "resource_limits" else value)
+        if name == "resource_limits":
+            value = ExecutionResources.inf() if value is None else value.as_limits()
+        elif name == "exclude_resources" and value is None:
+            value = ExecutionResources.zero()
+        super().__setattr__(name, value)
 
     def is_resource_limits_default(self) -> bool:
         """Return whether nothing is limited."""

@@ -47,7 +47,7 @@ def from_items(
         items: The rows: dictionaries, or plain values, which go into the column `item`, tensors
             included.
         parallelism: Ray's older name for `override_num_blocks`; -1 chooses.
-        override_num_blocks: How many blocks; None chooses.
+        override_num_blocks: How many blocks, at most one per row; None chooses.
 
     Raises:
         TypeError: If these are no rows, or rows are of several kinds.
@@ -63,10 +63,8 @@ def from_items(
     rows = items if isinstance(items, list) else list(items)
     if rows and not any(row != {} if isinstance(row, dict) else True for row in rows):
         raise ValueError(f"the {len(rows)} rows have no columns; got {rows[0]!r}")
-    wanted = blocks_wanted(parallelism, override_num_blocks)
-    return _of_blocks(
-        "FromItems", [block_of_rows(rows)], wanted or min(4 * driver_threads(), len(rows))
-    )
+    wanted = blocks_wanted(parallelism, override_num_blocks) or 4 * driver_threads()
+    return _of_blocks("FromItems", [block_of_rows(rows)], min(wanted, len(rows)))
 
 
 def range(
