@@ -20,6 +20,9 @@ GRACE_SECONDS = 10.0  # a machine may be slow, and busy with other tests
 # Inherited by every process that a test starts, so that orphans are found as well.
 MARKER = "SKATE_TEST_SESSION"
 
+_KERNEL_THREADS = 2  # the process that is the parent of all of them
+_foreign: dict[bytes, set[int]] = {}  # processes of others that were seen, by the marker here
+
 # Variables that skate, its workers or programs for Ray obey, by how their names begin.
 OBEYED = ("SKATE_", "TUNE_", "CUDA_", "OMP_", "PYTHONPATH")
 
@@ -96,13 +99,23 @@ def _pid_of(text: str) -> str:
 
 
 def _started_here() -> set[int]:
-    """Return descendants of this process, and whoever carries the marker of this test session."""
-    mark, own = _mark(), os.getpid()
-    parents = {pid: parent for pid in _pids() if (parent := _parent(pid)) is not None}
-    found = {pid for pid in parents if pid != own and mark in _environment(pid)}
+    """Return descendants of this process, and whoever carries the marker of this test session.
+
+    A process that is neither will never be, and is not looked at again: a test has two pictures
+    or more, and there may be hundreds of processes.
+    """
+    mark, own, pids = _mark(), os.getpid(), set(_pids())
+    foreign = _foreign.setdefault(mark, set())
+    foreign &= pids
+    parents = {pid: parent for pid in pids - foreign if (parent := _parent(pid)) is not None}
+    environments = {pid: _environment(pid) for pid in parents if pid != own}
+    found = {pid for pid, environment in environments.items() if mark in environment}
     family = {own}
     while more := {pid for pid, parent in parents.items() if parent in family} - family:
         family |= more
+    # What is just being executed has no environment for a moment; threads of the kernel never do.
+    known = {pid for pid, text in environments.items() if text or parents[pid] == _KERNEL_THREADS}
+    foreign |= known - found - family
     return found | family - {own}
 
 

@@ -1,0 +1,64 @@
+"""Processes that a test leaves behind: children, orphans, and nobody else's."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from skate.testing import leftovers
+from tests.leftovers import MARKER, Picture
+from tests.support import Program, eventually
+
+FORKS_AND_ENDS = """
+import os, time
+if (child := os.fork()) == 0:
+    os.setsid()
+    time.sleep(1000)
+print(child, flush=True)
+"""
+
+
+def pids(picture: Picture) -> set[int]:
+    return {int(text.partition(" ")[0]) for text in picture.processes}
+
+
+def test_a_child_is_found_without_the_marker_and_while_it_lives() -> None:
+    Picture.take()  # with all others known
+    bare = {name: value for name, value in os.environ.items() if name != MARKER}
+    with Program([sys.executable, "-c", "input()"], env=bare, stdin=subprocess.PIPE) as child:
+        assert child.pid in pids(Picture.take())
+        assert child.pid in pids(Picture.take())
+        child.communicate("\n")
+    assert child.pid not in pids(Picture.take())
+
+
+def test_an_orphan_is_found_by_the_marker() -> None:
+    Picture.take()
+    with Program([sys.executable, "-c", FORKS_AND_ENDS], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        orphan = int(parent.stdout.readline())
+    try:
+        assert orphan in pids(Picture.take())
+    finally:
+        os.kill(orphan, signal.SIGKILL)
+    eventually(lambda: orphan not in pids(Picture.take()))
+
+
+def test_processes_of_others_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    Picture.take()
+    looked_at: list[int] = []
+    look = leftovers._parent
+
+    def parent(pid: int) -> Any:
+        looked_at.append(pid)
+        return look(pid)
+
+    monkeypatch.setattr(leftovers, "_parent", parent)
+    assert os.getppid() not in pids(Picture.take())
+    assert os.getpid() in looked_at
+    assert os.getppid() not in looked_at
