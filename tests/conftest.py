@@ -32,6 +32,9 @@ from tests.time_limit import limit_the_whole
 
 os.environ.setdefault(MARKER, uuid.uuid4().hex)
 os.environ["SKATE_EARLY_START"] = "0"  # tests begin their sessions, and end them, by themselves
+# Threads of torch that wait for each other do so by looking again and again, which takes the
+# processors from the tests that run beside them: some took three times as long.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 ENGINES = ("ray",) if oracle.ACTIVE else ("inline", "local")  # and "ray", if asked for
 
@@ -110,7 +113,8 @@ def leaves_nothing(request: pytest.FixtureRequest) -> Iterator[None]:
     before, programs = Picture.take(), len(Program.started)
     yield
     Program.end_all(since=programs)
-    if oracle.ACTIVE or _on_ray(request) or request.node.get_closest_marker("leaves"):
+    shared = "one_session" in request.fixturenames  # which looks when it ends
+    if oracle.ACTIVE or _on_ray(request) or request.node.get_closest_marker("leaves") or shared:
         return
     if found := leftovers_since(before):
         pytest.fail("left behind:\n  " + "\n  ".join(found), pytrace=False)
@@ -140,6 +144,18 @@ def start(
     yield init
     if not oracle.ACTIVE:
         skate.shutdown()
+
+
+@pytest.fixture(scope="class")
+def one_session() -> Iterator[None]:
+    """One local session for the tests of a class whose workers import what takes seconds."""
+    import skate
+
+    before = Picture.take()
+    skate.init(engine="local", num_cpus=2)
+    yield
+    skate.shutdown()
+    assert not leftovers_since(before)
 
 
 @pytest.fixture

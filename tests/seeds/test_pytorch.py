@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,7 @@ import torch
 from torch import nn
 
 import skate
-from tests.support import Tally, parallel
-
-pytestmark = parallel
+from tests.support import Tally
 
 Weights = OrderedDict[str, torch.Tensor]
 
@@ -103,16 +101,18 @@ class Network:
 # -- what it does under skate --------------------------------------------------------------------
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(scope="class")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The driver's working directory, which is the workers' as well."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    path = tmp_path_factory.mktemp("digits")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(path)
+        yield path
 
 
-@pytest.fixture
-def networks(folder: Path, start: Callable[..., Any]) -> list[Any]:
-    start(num_cpus=2)
+@pytest.fixture(scope="class")
+def networks(one_session: None, folder: Path) -> list[Any]:
+    """Two for all tests: the first optimiser of a process takes seconds to import."""
     remote_network = skate.remote(Network)
     return [remote_network.remote(seed=seed) for seed in range(2)]
 
@@ -121,46 +121,42 @@ def averaged(first: Weights, second: Weights) -> Weights:
     return OrderedDict((name, (first[name] + second[name]) / 2) for name in first)
 
 
-def test_models_train_in_parallel(networks: list[Any]) -> None:
-    for _ in range(3):
-        reached = skate.get([network.train.remote() for network in networks])
-    assert all(share > 0.7 for share in reached)
+@pytest.mark.usefixtures("one_session")
+class TestNetworks:
+    def test_models_train_in_parallel(self, networks: list[Any]) -> None:
+        for _ in range(3):
+            reached = skate.get([network.train.remote() for network in networks])
+        assert all(share > 0.7 for share in reached)
 
-
-def test_averaged_weights_go_back_into_every_network(networks: list[Any]) -> None:
-    skate.get([network.train.remote() for network in networks])
-    mean = averaged(*skate.get([network.get_weights.remote() for network in networks]))
-    weights = skate.put(mean)
-    skate.get([network.set_weights.remote(weights) for network in networks])
-    for network in networks:
-        now = skate.get(network.get_weights.remote())
-        assert list(now) == list(mean)
-        assert all(torch.equal(now[name], mean[name]) for name in mean)
-    first, second = skate.get([network.evaluate.remote() for network in networks])
-    assert first == second
-
-
-def test_weights_go_from_actor_to_actor_without_the_driver(networks: list[Any]) -> None:
-    first, second = networks
-    skate.get(first.train.remote())
-    second.set_weights.remote(first.get_weights.remote())
-    assert skate.get(second.evaluate.remote()) == skate.get(first.evaluate.remote())
-
-
-def test_training_goes_on_from_averaged_weights(networks: list[Any]) -> None:
-    for _ in range(3):
+    def test_averaged_weights_go_back_into_every_network(self, networks: list[Any]) -> None:
         skate.get([network.train.remote() for network in networks])
         mean = averaged(*skate.get([network.get_weights.remote() for network in networks]))
         weights = skate.put(mean)
         skate.get([network.set_weights.remote(weights) for network in networks])
-    assert min(skate.get([network.train.remote() for network in networks])) > 0.8
+        for network in networks:
+            now = skate.get(network.get_weights.remote())
+            assert list(now) == list(mean)
+            assert all(torch.equal(now[name], mean[name]) for name in mean)
+        first, second = skate.get([network.evaluate.remote() for network in networks])
+        assert first == second
 
+    def test_weights_go_from_actor_to_actor_without_the_driver(self, networks: list[Any]) -> None:
+        first, second = networks
+        skate.get(first.train.remote())
+        second.set_weights.remote(first.get_weights.remote())
+        assert skate.get(second.evaluate.remote()) == skate.get(first.evaluate.remote())
 
-def test_a_lock_lets_one_actor_fetch_the_data(
-    folder: Path, start: Callable[..., Any], tally: Tally
-) -> None:
-    start(num_cpus=2)
-    actors = [skate.remote(Network).remote(tally=tally) for _ in range(4)]
-    shares = skate.get([actor.evaluate.remote() for actor in actors])
-    assert len(set(shares)) == 1
-    assert tally.words() == ["fetched"]
+    def test_training_goes_on_from_averaged_weights(self, networks: list[Any]) -> None:
+        for _ in range(3):
+            skate.get([network.train.remote() for network in networks])
+            mean = averaged(*skate.get([network.get_weights.remote() for network in networks]))
+            weights = skate.put(mean)
+            skate.get([network.set_weights.remote(weights) for network in networks])
+        assert min(skate.get([network.train.remote() for network in networks])) > 0.8
+
+    def test_a_lock_lets_one_actor_fetch_the_data(self, folder: Path, tally: Tally) -> None:
+        Path("./digits.npz").unlink(missing_ok=True)
+        actors = [skate.remote(Network).remote(tally=tally) for _ in range(2)]
+        shares = skate.get([actor.evaluate.remote() for actor in actors])
+        assert len(set(shares)) == 1
+        assert tally.words() == ["fetched"]

@@ -13,9 +13,9 @@ import torch
 import skate
 from skate.util import collective
 from skate.util.collective import Backend, ReduceOp
-from tests.support import PATIENCE, eventually, local_only
+from tests.support import PATIENCE, eventually
 
-pytestmark = pytest.mark.usefixtures("engine")
+with_engine = pytest.mark.usefixtures("engine")
 
 
 @skate.remote
@@ -77,7 +77,7 @@ def everyone(members: list[Any], method: str, arguments: list[tuple[Any, ...]]) 
 
 
 @pytest.fixture
-def pair(engine: str) -> list[Any]:
+def pair(one_session: None) -> list[Any]:
     members = [Member.remote() for _ in range(2)]
     assert everyone(members, "join", [(2, 0), (2, 1)]) == [0, 1]
     return members
@@ -91,116 +91,100 @@ def arrays(*values: float) -> list[Any]:
     return [np.full(3, float(value)) for value in values]
 
 
-@local_only
-@pytest.mark.parametrize(
-    ("op", "expected"),
-    [(ReduceOp.SUM, 5), (ReduceOp.PRODUCT, 6), (ReduceOp.MIN, 2), (ReduceOp.MAX, 3)],
-)
-def test_allreduce(pair: list[Any], op: ReduceOp, expected: float) -> None:
-    for result in both(pair, "allreduce", arrays(2, 3), "default", op):
-        assert result.tolist() == [expected] * 3
+@pytest.mark.usefixtures("one_session")
+class TestGroups:
+    @pytest.mark.parametrize(
+        ("op", "expected"),
+        [(ReduceOp.SUM, 5), (ReduceOp.PRODUCT, 6), (ReduceOp.MIN, 2), (ReduceOp.MAX, 3)],
+    )
+    def test_allreduce(self, pair: list[Any], op: ReduceOp, expected: float) -> None:
+        for result in both(pair, "allreduce", arrays(2, 3), "default", op):
+            assert result.tolist() == [expected] * 3
 
+    def test_the_other_operations(self, pair: list[Any]) -> None:
+        first, second = both(pair, "reduce", arrays(2, 3), 1)
+        assert (first.tolist(), second.tolist()) == ([2] * 3, [5] * 3)
+        for result in both(pair, "broadcast", arrays(2, 3), 1):
+            assert result.tolist() == [3] * 3
+        refs = [
+            member.call.remote("allgather", arrays(0, 0), array)
+            for member, array in zip(pair, arrays(2, 3), strict=True)
+        ]
+        for gathered in skate.get(refs, timeout=PATIENCE):
+            assert [part.tolist() for part in gathered] == [[2] * 3, [3] * 3]
+        refs = [member.call.remote("reducescatter", np.zeros(3), arrays(2, 3)) for member in pair]
+        scattered = skate.get(refs, timeout=PATIENCE)
+        assert [part.tolist() for part in scattered] == [[4] * 3, [6] * 3]
+        sent = everyone(pair, "exchange", [(1,), (0,)])
+        assert [part.tolist() for part in sent] == [[10] * 3, [1] * 3]
 
-@local_only
-def test_the_other_operations(pair: list[Any]) -> None:
-    first, second = both(pair, "reduce", arrays(2, 3), 1)
-    assert (first.tolist(), second.tolist()) == ([2] * 3, [5] * 3)
-    for result in both(pair, "broadcast", arrays(2, 3), 1):
-        assert result.tolist() == [3] * 3
-    refs = [
-        member.call.remote("allgather", arrays(0, 0), array)
-        for member, array in zip(pair, arrays(2, 3), strict=True)
-    ]
-    for gathered in skate.get(refs, timeout=PATIENCE):
-        assert [part.tolist() for part in gathered] == [[2] * 3, [3] * 3]
-    refs = [member.call.remote("reducescatter", np.zeros(3), arrays(2, 3)) for member in pair]
-    scattered = skate.get(refs, timeout=PATIENCE)
-    assert [part.tolist() for part in scattered] == [[4] * 3, [6] * 3]
-    sent = everyone(pair, "exchange", [(1,), (0,)])
-    assert [part.tolist() for part in sent] == [[10] * 3, [1] * 3]
+    def test_torch_tensors(self, pair: list[Any]) -> None:
+        targets = [torch.ones(2, dtype=torch.int64), torch.full((2,), 4)]
+        for result in both(pair, "allreduce", targets):
+            assert result.tolist() == [5, 5]
 
+    def test_a_part_of_an_array_is_changed_in_place(self, pair: list[Any]) -> None:
+        for result in everyone(pair, "strided", [(), ()]):
+            assert result.tolist() == [[3, 0], [3, 0], [3, 0]]
 
-@local_only
-def test_torch_tensors(pair: list[Any]) -> None:
-    targets = [torch.ones(2, dtype=torch.int64), torch.full((2,), 4)]
-    for result in both(pair, "allreduce", targets):
-        assert result.tolist() == [5, 5]
+    def test_several_groups_and_a_second_life(self, pair: list[Any]) -> None:
+        assert everyone(pair, "join", [(2, 1, "other"), (2, 0, "other")]) == [1, 0]
+        assert everyone(pair, "standing", [("other",)] * 2) == [(True, 1, 2), (True, 0, 2)]
+        assert everyone(pair, "leave", [()] * 2) == [False, False]
+        assert everyone(pair, "standing", [()] * 2) == [(False, -1, -1)] * 2
+        assert everyone(pair, "join", [(2, 0), (2, 1)]) == [0, 1]
+        for name in ("default", "other"):
+            for result in both(pair, "allreduce", arrays(1, 1), name):
+                assert result.tolist() == [2] * 3
 
+    def test_the_meeting_ends_when_all_are_connected(self, pair: list[Any]) -> None:
+        assert both(pair, "allreduce", arrays(1, 1))
+        eventually(lambda: skate.util.list_named_actors() == [])
 
-@local_only
-def test_a_part_of_an_array_is_changed_in_place(pair: list[Any]) -> None:
-    for result in everyone(pair, "strided", [(), ()]):
-        assert result.tolist() == [[3, 0], [3, 0], [3, 0]]
-
-
-@local_only
-def test_several_groups_and_a_second_life(pair: list[Any]) -> None:
-    assert everyone(pair, "join", [(2, 1, "other"), (2, 0, "other")]) == [1, 0]
-    assert everyone(pair, "standing", [("other",)] * 2) == [(True, 1, 2), (True, 0, 2)]
-    assert everyone(pair, "leave", [()] * 2) == [False, False]
-    assert everyone(pair, "standing", [()] * 2) == [(False, -1, -1)] * 2
-    assert everyone(pair, "join", [(2, 0), (2, 1)]) == [0, 1]
-    for name in ("default", "other"):
-        for result in both(pair, "allreduce", arrays(1, 1), name):
-            assert result.tolist() == [2] * 3
-
-
-@local_only
-def test_the_meeting_ends_when_all_are_connected(pair: list[Any]) -> None:
-    assert both(pair, "allreduce", arrays(1, 1))
-    eventually(lambda: skate.util.list_named_actors() == [])
-
-
-@local_only
-def test_a_group_declared_from_outside() -> None:
-    members = [Member.remote() for _ in range(2)]
-    collective.create_collective_group(members, 2, [1, 0], backend="gloo", group_name="g")
-    with pytest.raises(RuntimeError, match="exists already"):
+    def test_a_group_declared_from_outside(self) -> None:
+        members = [Member.remote() for _ in range(2)]
         collective.create_collective_group(members, 2, [1, 0], backend="gloo", group_name="g")
-    for result in both(members, "allreduce", arrays(1, 2), "g"):
-        assert result.tolist() == [3] * 3
-    assert everyone(members, "standing", [("g",)] * 2) == [(True, 1, 2), (True, 0, 2)]
-    assert everyone(members, "leave", [("g",)] * 2) == [False, False]
-    with pytest.raises(RuntimeError, match="not in a collective group"):
-        both(members, "allreduce", arrays(1, 2), "g")
+        with pytest.raises(RuntimeError, match="exists already"):
+            collective.create_collective_group(members, 2, [1, 0], backend="gloo", group_name="g")
+        for result in both(members, "allreduce", arrays(1, 2), "g"):
+            assert result.tolist() == [3] * 3
+        assert everyone(members, "standing", [("g",)] * 2) == [(True, 1, 2), (True, 0, 2)]
+        assert everyone(members, "leave", [("g",)] * 2) == [False, False]
+        with pytest.raises(RuntimeError, match="not in a collective group"):
+            both(members, "allreduce", arrays(1, 2), "g")
+
+    def test_a_member_that_never_comes_is_named(self) -> None:
+        member = Member.remote()
+        with pytest.raises(TimeoutError, match=r"rank 0, 2 of 3 did not join"):
+            skate.get(member.join.remote(3, 1, "default", 200), timeout=PATIENCE)
+        others = [Member.remote(), member]
+        assert everyone(others, "join", [(2, 0), (2, 1)]) == [0, 1]
+
+    def test_a_rank_that_is_taken_is_refused(self) -> None:
+        members = [Member.remote(), Member.remote()]
+        joins = [member.join.remote(2, 0, "taken") for member in members]
+        (refused,), (waiting,) = skate.wait(joins, timeout=PATIENCE)
+        with pytest.raises(ValueError, match="rank 0"):
+            skate.get(refused)
+        skate.kill(members[joins.index(waiting)])
+        with pytest.raises(skate.exceptions.ActorDiedError):
+            skate.get(waiting, timeout=PATIENCE)
+
+    def test_an_array_that_was_given_is_filled_in_its_process_only(self, pair: list[Any]) -> None:
+        ref = skate.put(np.ones(1_000_000))
+        for result in everyone(pair, "given", [(ref,), (ref,)]):
+            assert (result == 2).all()
+        assert (skate.get(ref) == 1).all()
+
+    def test_a_file_that_is_mapped_to_be_read_is_refused(
+        self, pair: list[Any], tmp_path: Path
+    ) -> None:
+        (tmp_path / "file").write_bytes(b"abc")
+        with pytest.raises(ValueError, match="copy"):
+            skate.get(pair[0].mapped.remote(str(tmp_path / "file")), timeout=PATIENCE)
 
 
-@local_only
-def test_a_member_that_never_comes_is_named() -> None:
-    member = Member.remote()
-    with pytest.raises(TimeoutError, match=r"rank 0, 2 of 3 did not join"):
-        skate.get(member.join.remote(3, 1, "default", 200), timeout=PATIENCE)
-    others = [Member.remote(), member]
-    assert everyone(others, "join", [(2, 0), (2, 1)]) == [0, 1]
-
-
-@local_only
-def test_a_rank_that_is_taken_is_refused() -> None:
-    members = [Member.remote(), Member.remote()]
-    joins = [member.join.remote(2, 0) for member in members]
-    (refused,), (waiting,) = skate.wait(joins, timeout=PATIENCE)
-    with pytest.raises(ValueError, match="rank 0"):
-        skate.get(refused)
-    skate.kill(members[joins.index(waiting)])
-    with pytest.raises(skate.exceptions.ActorDiedError):
-        skate.get(waiting, timeout=PATIENCE)
-
-
-@local_only
-def test_an_array_that_was_given_is_filled_in_its_process_only(pair: list[Any]) -> None:
-    ref = skate.put(np.ones(1_000_000))
-    for result in everyone(pair, "given", [(ref,), (ref,)]):
-        assert (result == 2).all()
-    assert (skate.get(ref) == 1).all()
-
-
-@local_only
-def test_a_file_that_is_mapped_to_be_read_is_refused(pair: list[Any], tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"abc")
-    with pytest.raises(ValueError, match="copy"):
-        skate.get(pair[0].mapped.remote(str(tmp_path / "file")), timeout=PATIENCE)
-
-
+@with_engine
 def test_a_group_of_one_needs_nobody() -> None:
     member = Member.remote()
     assert skate.get(member.join.remote(1, 0, "alone")) == 0
@@ -221,6 +205,7 @@ def test_a_group_of_one_needs_nobody() -> None:
     assert skate.get(member.leave.remote("alone")) is False
 
 
+@with_engine
 def test_outside_a_group() -> None:
     assert not collective.is_group_initialized("none")
     assert collective.get_rank("none") == collective.get_collective_group_size("none") == -1
@@ -229,6 +214,7 @@ def test_outside_a_group() -> None:
         collective.barrier("none")
 
 
+@with_engine
 @pytest.mark.parametrize(("world_size", "rank"), [(0, 0), (2, 2), (2, -1)])
 def test_bad_ranks_are_refused(world_size: int, rank: int) -> None:
     with pytest.raises(ValueError, match="rank must be"):
@@ -237,6 +223,7 @@ def test_bad_ranks_are_refused(world_size: int, rank: int) -> None:
         collective.create_collective_group([None], world_size, [rank])
 
 
+@with_engine
 def test_backends() -> None:
     assert Backend("gloo") == Backend("torch_gloo") == Backend.GLOO == "GLOO"
     assert Backend("nccl") == Backend.NCCL
@@ -250,6 +237,7 @@ def test_backends() -> None:
         collective.init_collective_group(1, 0, backend="nccl")
 
 
+@with_engine
 def test_without_torch_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(ImportError, match=r'pip install "skate\[torch\]"'):
