@@ -1,17 +1,24 @@
 """The controller: events in, verdicts and effects out, no process."""
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 
 from skate import tune
 from skate._run.append_buffer import AppendBuffer
+from skate._run.context import SessionInfo
+from skate._run.loggers import default_loggers
+from skate._run.storage import Storage
 from skate.tune.execution import effects
 from skate.tune.execution.channel import Channel
 from skate.tune.execution.controller import TuneController
 from skate.tune.execution.events import Began, Reported, Saved, TrialVerdict
 from skate.tune.execution.performer import Performer
+from skate.tune.execution.session import Outbox, TrialTask
 from skate.tune.experiment import Experiment, Trial
 from skate.tune.experiment.state_file import StateLog
-from skate.tune.schedulers import FIFOScheduler
+from skate.tune.schedulers import ASHAScheduler, FIFOScheduler, MedianStoppingRule
 from skate.tune.search import BasicVariantGenerator
 from skate.tune.stopper import MaximumIterationStopper
 
@@ -56,7 +63,12 @@ class Driven:
         return self._driven(self.controller.on_failure)
 
     def _driven(self, method):
-        return lambda *args: self._performer.run(method(*args))
+        return lambda *args: self._performed(method(*args))
+
+    def _performed(self, steps):
+        outcome = self._performer.run(steps)
+        self._performer.catch_up()
+        return outcome
 
 
 def new_controller(folder, samples=2, stopper=None, scheduler=None, saves=False, **options):
@@ -357,3 +369,66 @@ def test_channels_answer_who_waits():
     thread.join()
     assert (items, verdicts) == ([Saved("one"), Saved("two")], [TrialVerdict.HALT])
     assert channel.send(Saved("three"), wait=False) == TrialVerdict.HALT
+
+
+def test_trials_wait_where_successive_halving_decides(make, tmp_path):
+    scheduler = ASHAScheduler(metric="loss", mode="min", max_t=20, reduction_factor=4)
+    controller = make(scheduler=scheduler)
+    times = scheduler.decision_times(started(controller))
+    assert times == ("training_iteration", (1, 4, 16, 20))
+    sent = []
+    channel = SimpleNamespace(send=lambda event, wait: sent.append(wait))
+    info = SessionInfo(trial_id="t", storage=Storage(tmp_path, "t"))
+    outbox = Outbox(TrialTask(info, {}, waits_at=times), channel)
+    for step in (None, 1, 2, 3, 5, 6, 16, 17, 25, 26):  # 4 and 20 are passed over
+        outbox.result({} if step is None else {"training_iteration": step}, None)
+    assert sent == [False, True, False, False, True, False, True, False, True, False]
+
+
+def test_trials_wait_at_each_result_for_schedulers_that_do_not_say_where():
+    class Own(ASHAScheduler):
+        pass
+
+    class Patient(FIFOScheduler):
+        pass
+
+    for scheduler in (Own(), Patient(), MedianStoppingRule()):
+        assert scheduler.decision_times(None) is None
+    assert FIFOScheduler().decision_times(None) == ("training_iteration", ())
+
+
+def test_the_usual_files_are_written_when_the_trial_has_its_answer(tmp_path):
+    controller, log = new_controller(tmp_path)
+    performer = Performer(controller, default_loggers(), log, AppendBuffer())
+    trial = performer.run(controller.next_trial_to_start())
+    controller.start(trial)
+    trial.init_local_path()
+    performer.run(controller.on_event(trial, Began(1)))
+    row = {"loss": 1, "training_iteration": 1}
+    assert performer.run(controller.on_event(trial, Reported(row))) is TrialVerdict.GO_ON
+    folder = Path(trial.local_path)
+    assert not list(folder.iterdir())
+    performer.catch_up()
+    names = ["params.json", "params.pkl", "progress.csv", "result.json"]
+    assert set(names) < {file.name for file in folder.iterdir()}
+    row = {"loss": 2, "training_iteration": 2}
+    performer.run(controller.on_event(trial, Reported(row)))
+    performer.run(controller.on_failure(trial, RuntimeError()))  # an error is written at once
+    assert len((folder / "result.json").read_text().splitlines()) == 2
+
+
+def test_callbacks_of_users_hear_of_a_result_before_the_trial_goes_on(tmp_path):
+    heard = []
+
+    class Listening(tune.Callback):
+        def on_trial_result(self, **info):
+            heard.append(info["result"]["loss"])
+
+    controller, log = new_controller(tmp_path)
+    performer = Performer(controller, [*default_loggers(), Listening()], log, AppendBuffer())
+    trial = performer.run(controller.next_trial_to_start())
+    controller.start(trial)
+    performer.run(controller.on_event(trial, Began(1)))
+    performer.run(controller.on_event(trial, Reported({"loss": 1, "training_iteration": 1})))
+    assert heard == [1]
+    assert (Path(trial.local_path) / "result.json").exists()

@@ -110,7 +110,8 @@ def test_the_last_result_counts_if_it_comes_while_others_are_taken(tmp_path, mon
     monkeypatch.setattr(process, "Channel", type("Preempted", (Channel,), {"take": take}))
     storage = Storage(tmp_path, "trial")
     worker = process.TrialWorker(objective)
-    worker.begin(TrialTask(SessionInfo(trial_id="t", storage=storage), {}, waits_always=False))
+    place, nowhere = SessionInfo(trial_id="t", storage=storage), ("training_iteration", ())
+    worker.begin(TrialTask(place, {}, waits_at=nowhere))
     items = []
     while Ended() not in items:
         items += worker.exchange(TrialVerdict.GO_ON)

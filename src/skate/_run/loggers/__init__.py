@@ -11,10 +11,17 @@ __all__ = [
     "LoggerCallback",
     "TBXLoggerCallback",
     "default_loggers",
+    "is_default_logger",
 ]
+
+_DEFAULT = (JsonLoggerCallback, CSVLoggerCallback, TBXLoggerCallback)
 
 
 def default_loggers(flush_every_s: float = 0.0) -> list[LoggerCallback]:
     """Those that every run has."""
-    kinds = (JsonLoggerCallback, CSVLoggerCallback, TBXLoggerCallback)
-    return [kind(flush_every_s) for kind in kinds]
+    return [kind(flush_every_s) for kind in _DEFAULT]
+
+
+def is_default_logger(callback: object) -> bool:
+    """Return whether it is one of those that every run has, not a subclass of one."""
+    return type(callback) in _DEFAULT

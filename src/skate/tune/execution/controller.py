@@ -178,7 +178,8 @@ class TuneController:
         """
         if self._stopping or (0 < self._max_concurrent <= len(self._held) - leaving):
             return None
-        yield from self._fill_queue()
+        if not (leaving and self._pending):  # else a trial waits for this answer
+            yield from self._fill_queue()
         trial = self.scheduler.choose_trial_to_run(self)
         yield from self._what_was_asked_for()
         if trial is not None and trial.status not in (Trial.PENDING, Trial.PAUSED):

@@ -131,12 +131,11 @@ def _runner(
 ) -> Runner:
     reuse, steps = tuning.reuse_actors, is_class(experiment.trainable)
     in_step = tuning.seed is not None
-    decides = not _nobody_decides(controller.scheduler, experiment.stopper)
     return Runner(
         controller,
         performer,
         WorkerPool(experiment.trainable, skate.cluster_resources(), reuse is not False),
-        waits_always=in_step or decides,
+        waits_always=in_step or _decides(experiment.stopper),
         reuse_instances=bool(reuse) and steps,
         chdir=tuning.chdir_to_trial_dir,
         in_step=in_step,
@@ -193,11 +192,10 @@ def _most_pending(search_alg: SearchAlgorithm, cpus: float) -> int:
     return 1 if late else max(_FEWEST_PENDING, math.ceil(cpus * 1.1))
 
 
-def _nobody_decides(scheduler: TrialScheduler, stopper: object) -> bool:
-    """Whether results can be looked at after the trial has gone on."""
+def _decides(stopper: object) -> bool:
+    """Whether a trial has to wait for a stopper at each result, as for any but the harmless."""
     stoppers = stopper._stoppers if isinstance(stopper, CombinedStopper) else [stopper]
-    harmless = (DictStopper, TimeoutStopper, type(None))
-    return type(scheduler) is FIFOScheduler and all(isinstance(s, harmless) for s in stoppers)
+    return not all(isinstance(one, (DictStopper, TimeoutStopper, type(None))) for one in stoppers)
 
 
 # -- parts ----------------------------------------------------------------------------------------

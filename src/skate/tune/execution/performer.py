@@ -1,4 +1,9 @@
-"""Carries out what the controller wants: lines, files and callbacks, one effect at a time."""
+"""Carries out what the controller wants: lines, files and callbacks, one effect at a time.
+
+What only the usual files of a trial need to know waits until the trial has its answer
+(`catch_up`): the trial goes on meanwhile. The order of effects stays, and nothing that is more
+than a line of those files is done before what waits.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from skate._run.append_buffer import AppendBuffer
 from skate._run.callbacks import Callback, CallbackList
+from skate._run.loggers import is_default_logger
 from skate._run.loggers.rolling_back import keep_logged
 from skate.tune.execution import effects
 from skate.tune.execution.effects import Effect, Outcome, Steps
@@ -17,6 +23,10 @@ if TYPE_CHECKING:
     from skate.tune.execution.notes import ExperimentNotes
     from skate.tune.experiment.state_file import StateLog
     from skate.tune.experiment.trial import Trial
+
+
+_MAY_WAIT = (effects.BeginTrial, effects.RecordResult, effects.EndTrial)
+_HOOKS_THEN = ("on_trial_start", "on_trial_result", "on_trial_complete", "on_trial_error")
 
 
 class Performer:
@@ -48,6 +58,7 @@ class Performer:
         self._results = results
         self._notes = notes
         self._draws = draws
+        self._waiting: list[Effect] | None = None if _others_listen(callbacks) else []
 
     def run(self, steps: Steps[Outcome]) -> Outcome:
         """Carry out effects as they come; return what has come of them."""
@@ -66,7 +77,23 @@ class Performer:
             return next(steps)
 
     def perform(self, effect: Effect) -> None:
-        """Carry out one effect."""
+        """Carry out one effect, or have it wait for `catch_up` if it may."""
+        if self._waiting is not None:
+            if isinstance(effect, _MAY_WAIT):
+                self._waiting.append(effect)
+                return
+            if not isinstance(effect, effects.AddTrial):
+                self.catch_up()
+        self._perform(effect)
+
+    def catch_up(self) -> None:
+        """Carry out what waits."""
+        if self._waiting:
+            waiting, self._waiting = self._waiting, []
+            for effect in waiting:
+                self._perform(effect)
+
+    def _perform(self, effect: Effect) -> None:
         match effect:
             case effects.RecordResult(trial, result):
                 trial.ledger.add_result(result)
@@ -124,6 +151,7 @@ class Performer:
 
     def end_experiment(self) -> None:
         """All is over, also where it was interrupted."""
+        self.catch_up()
         if self._results is not None:
             self._results.flush()
         self._log.flush()
@@ -138,6 +166,12 @@ class Performer:
         # the list itself, not a copy: there are many results, and there may be many trials
         trials, iteration = self._controller.trials, self._controller.iteration
         self._callbacks.call(hook, iteration=iteration, trials=trials, trial=trial, **info)
+
+
+def _others_listen(callbacks: Sequence[object]) -> bool:
+    """Whether somebody but the usual loggers hears of results, before the trial goes on."""
+    others = [callback for callback in callbacks if not is_default_logger(callback)]
+    return any(_has_own(callback, hook) for callback in others for hook in _HOOKS_THEN)
 
 
 def _has_own(callback: object, hook: str) -> bool:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from skate.tune.execution.performer import Performer
     from skate.tune.execution.pool import PooledWorker, WorkerPool
     from skate.tune.experiment.trial import Trial
+    from skate.tune.schedulers.trial_scheduler import DecisionTimes
 
 _PATIENCE_SECONDS = 1.0  # between looks at the clock while nothing comes
 _NOTHING_TO_DO_SECONDS = 0.01
@@ -78,6 +79,7 @@ class Runner:
         if self._calls:
             for worker, outcome in self._calls.answered(_PATIENCE_SECONDS):
                 self._handle(worker, *outcome)
+            self._performer.catch_up()
             self._end_silent_trials()
         elif not started and not self._controller.is_finished:
             time.sleep(_NOTHING_TO_DO_SECONDS)  # a searcher has nothing to suggest right now
@@ -147,13 +149,16 @@ class Runner:
             seconds=metrics.get("time_total_s", 0.0) or 0.0,
             totals=totals_in(metrics),
             next_checkpoint=trial.next_checkpoint,
-            waits_always=self._waits_always,
+            waits_at=self._waits_at(trial),
             log_files=trial.log_to_file or None,
             working_directory=os.path.abspath(trial.path) if self._chdir else None,
             export_formats=tuple(trial.export_formats),
             reuse_instance=self._reuse_instances,
             restore_retries=int(os.environ.get("TUNE_RESTORE_RETRY_NUM") or 0),  # as with Ray
         )
+
+    def _waits_at(self, trial: Trial) -> DecisionTimes | None:
+        return None if self._waits_always else self._controller.scheduler.decision_times(trial)
 
     def _call(self, worker: PooledWorker, ref: Any) -> None:
         self._calls.add(worker, ref)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import os
 import shutil
@@ -9,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.checkpoint_manager import CHECKPOINT_NAME
@@ -21,9 +22,12 @@ from skate._run.session import RunSession, current
 from skate._run.signing_key import signing_key
 from skate._run.storage import Storage
 from skate._run.types import Config, ResultRow
-from skate._run.values import reached
+from skate._run.values import lookup, plain, reached
 from skate.tune.execution.channel import Channel, Halted
 from skate.tune.execution.events import Reported, Saved, TrialVerdict
+
+if TYPE_CHECKING:
+    from skate.tune.schedulers.trial_scheduler import DecisionTimes
 
 
 @dataclass
@@ -40,7 +44,8 @@ class TrialTask:
         seconds: how long it had run,
         totals: and what it had summed up.
         next_checkpoint: The number of its next checkpoint.
-        waits_always: Whether it waits for a verdict at each result.
+        waits_at: A metric and its values, from which on it waits for a verdict at the next
+            result; `None` is at each result.
         log_files: Where its output goes too, out and err.
         working_directory: Where it runs, if not in the program's.
         export_formats: In which a class exports its model at the end.
@@ -58,7 +63,7 @@ class TrialTask:
     seconds: float = 0.0
     totals: dict[str, int] = field(default_factory=dict)
     next_checkpoint: int = 0
-    waits_always: bool = True
+    waits_at: DecisionTimes | None = None
     log_files: tuple[str, str] | None = None
     working_directory: str | None = None
     export_formats: tuple[str, ...] = ()
@@ -75,16 +80,30 @@ class Outbox:
         self.storage: Storage = task.info.storage
         self._channel = channel
         self._next = task.next_checkpoint
+        self._passed = 0  # of the times at which it waits
         self.began: float = time.time()
 
     def result(self, metrics: ResultRow, checkpoint: str | None) -> TrialVerdict:
         wait = (
-            self.task.waits_always
+            self._is_decided_upon(metrics)
             or checkpoint is not None
             or bool(metrics.get("done"))
             or reached(self.task.stopping_criterion, metrics)
         )
         return self._channel.send(Reported(metrics, checkpoint), wait)
+
+    def _is_decided_upon(self, metrics: ResultRow) -> bool:
+        """Whether a scheduler or stopper has a decision to make at this result."""
+        if self.task.waits_at is None:
+            return True
+        name, times = self.task.waits_at
+        if self._passed == len(times):
+            return False
+        now = plain(lookup(metrics, name))
+        if not isinstance(now, (int, float)):
+            return now is not None
+        before, self._passed = self._passed, bisect.bisect_right(times, now, self._passed)
+        return self._passed > before
 
     def saved(self, checkpoint: str | None, wait: bool) -> TrialVerdict:
         return self._channel.send(Saved(checkpoint), wait)

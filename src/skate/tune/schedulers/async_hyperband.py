@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from skate._run.types import ResultRow
-from skate.tune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
+from skate.tune.schedulers.trial_scheduler import DecisionTimes, FIFOScheduler, TrialScheduler
 
 if TYPE_CHECKING:
     from skate.tune.execution.controller import TuneController
@@ -85,6 +85,12 @@ class AsyncHyperBandScheduler(FIFOScheduler):
     def _any_bracket(self) -> HalvingBracket:
         weights = [math.exp(len(bracket.rungs)) for bracket in self._brackets]
         return random.choices(self._brackets, weights)[0]
+
+    def decision_times(self, trial: Trial) -> DecisionTimes | None:
+        if type(self) is not AsyncHyperBandScheduler:  # a subclass may decide elsewhere
+            return None
+        milestones = {rung.milestone for rung in self._trial_info[trial.trial_id].rungs}
+        return self._time_attr, tuple(sorted({*milestones, self._max_t}))
 
     def learn_from(self, trial: Trial, results: Iterable[ResultRow]) -> None:
         bracket = self._trial_info.get(trial.trial_id) or self._any_bracket()

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from skate._run.types import ResultRow
-from skate.tune.result import DEFAULT_METRIC
+from skate.tune.result import DEFAULT_METRIC, TRAINING_ITERATION
 from skate.tune.search._files import SavesState
 
 if TYPE_CHECKING:
@@ -15,11 +15,15 @@ if TYPE_CHECKING:
 
 PENDING, RUNNING, PAUSED = "PENDING", "RUNNING", "PAUSED"
 
+DecisionTimes = tuple[str, tuple[float, ...]]
+"""A metric that counts time, and its values from which on there is something to decide."""
+
 
 class TrialScheduler(SavesState):
     """Say after each result whether a trial goes on: the base of all schedulers.
 
-    A trial waits at its report until the scheduler has answered: CONTINUE, PAUSE (it gives up
+    A trial waits at its report, or at those that `decision_times` says, until the scheduler has
+    answered: CONTINUE, PAUSE (it gives up
     its resources and goes on later from its checkpoint), STOP, or NOOP when the scheduler has
     already told the controller what to do with it.
     """
@@ -104,6 +108,17 @@ class TrialScheduler(SavesState):
         """
         return False
 
+    def decision_times(self, trial: Trial) -> DecisionTimes | None:
+        """Return at which results a trial has to wait for `on_trial_result`.
+
+        It waits at the first result from each of some values of a metric on. `None` is at every
+        result.
+
+        Args:
+            trial: The trial, which is about to begin.
+        """
+        return None
+
     def on_trial_result(
         self, tune_controller: TuneController, trial: Trial, result: ResultRow
     ) -> str:
@@ -182,6 +197,10 @@ class FIFOScheduler(TrialScheduler):
 
     def on_trial_error(self, tune_controller: TuneController, trial: Trial) -> None:
         pass
+
+    def decision_times(self, trial: Trial) -> DecisionTimes | None:
+        # a subclass decides by itself
+        return (TRAINING_ITERATION, ()) if type(self) is FIFOScheduler else None
 
     def on_trial_result(
         self, tune_controller: TuneController, trial: Trial, result: ResultRow
