@@ -229,9 +229,9 @@ def as_cause(error: TaskError) -> TaskError:
 
 def _never_raised_again() -> tuple[type[BaseException], ...]:
     """Return what would end or cancel whoever asks for the value, in another process."""
-    asyncio = sys.modules.get("asyncio")
-    cancelled = (asyncio.CancelledError,) if asyncio else ()
-    return (SystemExit, KeyboardInterrupt, GeneratorExit, *cancelled)
+    cancelled = getattr(sys.modules.get("asyncio"), "CancelledError", None)
+    kinds = (SystemExit, KeyboardInterrupt, GeneratorExit)
+    return kinds if cancelled is None else (*kinds, cancelled)
 
 
 def make_dual(error: TaskError) -> TaskError:
