@@ -128,7 +128,7 @@ UNREACHABLE = StopReason("all handles to it are gone", "INTENDED_SYSTEM_EXIT")
 GROUP_REMOVED = StopReason("its placement group was removed", "INTENDED_SYSTEM_EXIT")
 CANCELLED = StopReason("its task was cancelled by `skate.cancel` with force", "INTENDED_USER_EXIT")
 CONSTRUCTOR_FAILED = StopReason(
-    "its constructor failed: there was an exception in the initialization method", "USER_ERROR"
+    "its constructor failed: an exception in the initialization method", "USER_ERROR"
 )
 
 
