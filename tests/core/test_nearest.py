@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from skate._core.optional_imports import install_command
 from skate.train import CheckpointConfig, FailureConfig, RunConfig, ScalingConfig
 from skate.tune import ResumeConfig, TuneConfig
 from tests.support import run_program
@@ -55,5 +56,5 @@ def test_a_library_without_its_packages(missing: str, wanted: str, extra: str) -
     last = ended.stderr.strip().splitlines()[-1]
     assert last == (
         f"ModuleNotFoundError: skate.{extra} needs the package {missing!r}, which is not "
-        f'installed: pip install "skate[{extra}]"'
+        f"installed: {install_command(extra)}"
     )

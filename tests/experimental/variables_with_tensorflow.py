@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from skate._core.optional_imports import install_command
 from skate.engine.local.mapping import map_copy_on_write
 from skate.experimental.tf_utils import TensorFlowVariables
 from tests.support import run_program
@@ -499,4 +500,4 @@ def test_tensorflow_is_imported_by_use_alone() -> None:
         "except ImportError as error: print(error)\n"
     )
     done = run_program([sys.executable, "-c", program])
-    assert 'pip install "skate[tensorflow]"' in done.stdout, done.stderr
+    assert install_command("tensorflow") in done.stdout, done.stderr

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
@@ -18,11 +18,32 @@ def try_import(name: str, extra: str) -> Any:
         package = name.partition(".")[0]
         if error.name is None or error.name.partition(".")[0] != package:
             raise  # it is there, and misses something of its own
-        raise ImportError(
-            f"this needs the package {package!r}, which is not installed: "
-            f'pip install "skate[{extra}]"',
-            name=error.name,
-        ) from error
+        raise missing(package, extra) from error
+
+
+def missing(package: str, extra: str) -> ImportError:
+    """Return the error of a package that is not installed, and belongs to one of our extras."""
+    return ImportError(
+        f"this needs the package {package!r}, which is not installed: {install_command(extra)}",
+        name=package,
+    )
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs what one of our extras needs, from where skate itself was
+    installed: it is on no package index, where another project may have its name."""
+    import json
+    from importlib import metadata
+    from urllib.parse import unquote, urlsplit
+
+    place = "."
+    with suppress(metadata.PackageNotFoundError, TypeError, KeyError, ValueError):
+        origin = metadata.distribution("skate").read_text("direct_url.json")
+        url = urlsplit(json.loads(origin or "")["url"])
+        if url.scheme == "file" and os.path.isdir(unquote(url.path)):
+            place = unquote(url.path)
+    where = "" if place != "." else ", in a checkout of skate"
+    return f'pip install "{place}[{extra}]"{where}'
 
 
 def is_installed(name: str) -> bool:

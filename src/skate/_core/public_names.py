@@ -58,9 +58,11 @@ def _with_remedy(error: ModuleNotFoundError, home: str) -> ModuleNotFoundError:
     package, library = (error.name or "").partition(".")[0], home.split(".")[1:2]
     if package == "skate" or library not in (["data"], ["train"], ["tune"], ["serve"]):
         return error
+    from skate._core.optional_imports import install_command
+
     text = (
         f"skate.{library[0]} needs the package {package!r}, which is not installed: "
-        f'pip install "skate[{library[0]}]"'
+        f"{install_command(library[0])}"
     )
     return ModuleNotFoundError(text, name=error.name)
 

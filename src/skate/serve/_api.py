@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import skate
 from skate._core import notices
-from skate._core.optional_imports import is_installed
+from skate._core.optional_imports import install_command, is_installed
 from skate.serve import _client
 from skate.serve._application.specs import build
 from skate.serve._client import Client
@@ -107,7 +107,7 @@ def _default_http() -> HTTPOptions | None:
     notices.once(
         "serve without HTTP",
         f"applications answer their handles only, and no HTTP: {', '.join(missing)} cannot be "
-        'imported; pip install "skate[serve]"',
+        f"imported: {install_command('serve')}",
     )
     return None
 

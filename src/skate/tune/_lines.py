@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from skate._core import notices
-from skate._core.optional_imports import is_installed
+from skate._core.optional_imports import install_command, is_installed
 from skate._core.standard_streams import is_terminal
 from skate._run.progress_lines import ProgressLines, seconds_in_words, short_number
 from skate._run.values import lookup, plain
@@ -32,7 +32,8 @@ class LineReporter(ProgressReporter):
         self._mode: str | None = None
         if is_terminal(sys.stdout) and not is_installed("rich"):
             notices.once(
-                "rich", 'for a live view of trials: pip install "skate[tune]" (the package rich)'
+                "rich",
+                f"for a live view of trials: {install_command('tune')} (the package rich)",
             )
 
     def setup(

@@ -146,7 +146,7 @@ def iceberg_table(table_identifier: str, catalog_kwargs: dict[str, Any] | None) 
             f"{type(catalog).__name__} of pyiceberg {version('pyiceberg')} loads files in a way "
             "that cannot be kept from running code that a table names: read the table with "
             "pyiceberg, and use skate.data.from_arrow, or install a version that "
-            "skate[data-sources] names"
+            "the extra data-sources names"
         )
 
     def checked(properties: Any = None, location: str | None = None) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import skate
+from skate._core.optional_imports import install_command
 from skate.serve import _client
 
 
@@ -17,7 +18,7 @@ def http_address() -> str:
     if found is None:
         raise RuntimeError(
             "this instance answers no HTTP: it was started without, or uvicorn and starlette are "
-            'not installed (pip install "skate[serve]")'
+            f"not installed: {install_command('serve')}"
         )
     scheme, host, port = found
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skate._core.optional_imports import is_installed
+from skate._core.optional_imports import is_installed, missing
 from skate._core.public_names import lazy_names, name_publicly
 from skate.train.tensorflow._config import TensorflowConfig
 from skate.train.tensorflow._loaders import prepare_dataset_shard
@@ -12,11 +12,7 @@ from skate.train.tensorflow.tensorflow_checkpoint import TensorflowCheckpoint
 from skate.train.tensorflow.tensorflow_trainer import TensorflowTrainer
 
 if not is_installed("tensorflow"):
-    raise ImportError(
-        "this needs the package 'tensorflow', which is not installed: "
-        'pip install "skate[tensorflow]"',
-        name="tensorflow",
-    )
+    raise missing("tensorflow", "tensorflow")
 
 if TYPE_CHECKING:
     from skate.predict.tensorflow import TensorflowPredictor

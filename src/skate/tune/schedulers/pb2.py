@@ -29,7 +29,7 @@ class PB2(PopulationBasedTraining):
 
     All else is as with `PopulationBasedTraining`.
 
-    Needs scikit-learn: `pip install "skate[pb2]"`.
+    Needs scikit-learn: the extra `pb2`.
 
     Args:
         time_attr: The reported metric that is the time.
