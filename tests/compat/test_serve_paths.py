@@ -58,8 +58,16 @@ print(details.source.value, details.deployments["N"].status.value, replica.state
 app["deployments"][0]["user_config"] = 6
 deploy(app, app | {"name": "b", "route_prefix": "/b"})
 print(serve.get_app_handle("a").remote().result(), sorted(serve.status().applications))
+app["deployments"][0]["num_replicas"] = 2
+config = ServeDeploySchema(applications=[app], target_capacity=50)
+client.deploy_apps(config, _blocking=True)
+serve.run(serve.deployment(lambda: "of the program").bind(), name="own", route_prefix=None)
+ray.kill(client._controller, no_restart=False)
+while serve.status().applications["a"].deployments["N"].replica_states != {"RUNNING": 1}:
+    pass  # they are recovered
+print(serve.status().target_capacity, sorted(serve.status().applications))
 deploy()
-print(dict(serve.status().applications))
+print(list(serve.status().applications), serve.status().target_capacity)
 serve.shutdown()
 """
 
@@ -151,7 +159,9 @@ def test_a_program_that_declares_what_runs(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(DECLARED)
     command = [sys.executable, "-m", "skate", "run", "--as-ray", str(tmp_path / "program.py")]
     done = run_program(command, timeout=PATIENCE)
-    assert done.stdout == "5\ndeclarative HEALTHY RUNNING\n6 ['a', 'b']\n{}\n", done.stderr
+    assert done.stdout == (
+        "5\ndeclarative HEALTHY RUNNING\n6 ['a', 'b']\n50.0 ['a', 'own']\n['own'] None\n"
+    ), done.stderr
 
 
 def test_the_modules_of_starlette_are_there_as_soon_as_serve_is(tmp_path: Path) -> None:

@@ -106,7 +106,11 @@ def test_a_deployment_that_does_not_exist() -> None:
             "external_scaler_enabled takes False",
         ),
         (ServeDeploySchema, {"applications": [{"import_path": "a:b"}] * 2}, "different"),
-        (ServeDeploySchema, {"applications": [], "target_capacity": 50}, "nothing but 100"),
+        (
+            ServeDeploySchema,
+            {"applications": [], "target_capacity": 101},
+            "less than or equal to 100",
+        ),
         (ServeApplicationSchema, {"import_path": "a:b", "port": 80}, "belongs to http_options"),
         (LoggingConfig, {"encoding": "XML"}, "encoding"),
         (LoggingConfig, {"log_level": "LOUD"}, "LOUD"),

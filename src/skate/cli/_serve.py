@@ -30,7 +30,8 @@ KEY=VALUE are the arguments of such a function. Examples:
 """
 _DEPLOY = """Give applications to an instance that runs, and return when they answer.
 
-What a config file does not name any more is deleted.
+What config files have named, and this one does not any more, is deleted; applications that a
+program runs with serve.run stay.
 """
 _ARGUMENT_FORM = "arguments of an application look like KEY=VALUE"
 _BUILD = "Write a config file for the applications at these import paths."
@@ -110,7 +111,7 @@ def _run(
     serve.start(http_options=options)
     controller = _client.connect().controller
     try:
-        skate.get(controller.deploy.remote(specs))
+        skate.get(controller.deploy.remote(specs, [config.target_capacity]))
         names = [spec.name for spec in specs]
         _check_running(skate.get(controller.wait_until_settled.remote(names)), names)
         _remember(config, int(serve.http_address().rpartition(":")[2]))
@@ -143,8 +144,10 @@ def _deploy(
     specs = specs_of(config)
     names = [spec.name for spec in specs]
     if _is_file(target):
-        ask(port, "delete", [name for name in ask(port, "names") if name not in names])
-    ask(port, "deploy", pack(specs))
+        ask(port, "delete", [name for name in ask(port, "config") if name not in names])
+        ask(port, "deploy", pack(specs), [config.target_capacity])
+    else:
+        ask(port, "deploy", pack(specs))
     _check_running(ask(port, "wait_until_settled", names), names)
     _remember(config, port)
     print(f"Deployed {', '.join(names)}")

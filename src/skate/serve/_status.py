@@ -118,7 +118,7 @@ class ServeStatus:
     Args:
         proxies: On which nodes HTTP is answered.
         applications: All applications by name.
-        target_capacity: None: deployments have the replicas that their options say.
+        target_capacity: What the last config said of it, in percent; None: nothing.
     """
 
     proxies: dict[str, ProxyStatus] = field(default_factory=dict)

@@ -298,7 +298,8 @@ class ServeDeploySchema(_Strict):
         grpc_options: gRPC is not spoken.
         logging_config: How replicas log, where neither application nor deployment says it.
         applications: What runs, each with a name and a prefix of its own.
-        target_capacity: 100: deployments have the replicas that their options say.
+        target_capacity: How many of their replicas deployments have, in percent: 50 for half,
+            and at least one of each, unless it is 0. None is 100.
     """
 
     proxy_location: ProxyLocation = ProxyLocation.EveryNode
@@ -306,17 +307,7 @@ class ServeDeploySchema(_Strict):
     grpc_options: gRPCOptionsSchema = Field(default_factory=gRPCOptionsSchema)
     logging_config: LoggingConfig | None = None
     applications: list[ServeApplicationSchema]
-    target_capacity: float | None = None
-
-    @field_validator("target_capacity")
-    @classmethod
-    def _all_of_it(cls, value: float | None) -> float | None:
-        if value not in (None, 100):
-            raise ValueError(
-                "target_capacity takes nothing but 100: deployments have the replicas that their "
-                f"own options say; got {value!r}"
-            )
-        return value
+    target_capacity: float | None = Field(default=None, ge=0, le=100)
 
     @model_validator(mode="after")
     def _no_two_alike(self) -> ServeDeploySchema:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skate._core.optional_imports import try_import
+from skate.serve._application.capacity import at_capacity
 from skate.serve._application.import_paths import import_attribute
 from skate.serve._application.options import DeploymentOptions, GivenOptions
 from skate.serve._application.specs import ApplicationSpec, DeploymentSpec, build
@@ -38,11 +39,12 @@ def read(path: str) -> ServeDeploySchema:
 
 
 def specs_of(config: ServeDeploySchema) -> list[ApplicationSpec]:
-    """Return the applications of a config, imported and with its overrides."""
-    return [
+    """Return the applications of a config, imported, with its overrides and at its capacity."""
+    specs = [
         _spec(app).with_logging(app.logging_config or config.logging_config)
         for app in config.applications
     ]
+    return [at_capacity(spec, config.target_capacity) for spec in specs]
 
 
 def _spec(schema: ServeApplicationSchema) -> ApplicationSpec:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import skate
@@ -65,6 +66,8 @@ class ServeController:
         self._waiters: list[asyncio.Event] = []
         self._main: asyncio.Task[None] | None = None
         self._http: HTTPOptions | None = None
+        self._target_capacity: float | None = None  # as the last config file said
+        self._configs: dict[str, dict[str, Any]] = {}  # of config files, by application
         self._port: PortOwner | None = None
         self._control: ControlSocket | None = None
         self._ready: asyncio.Event | None = None
@@ -105,13 +108,29 @@ class ServeController:
         self._control = ControlSocket(self, port.folder, port.url_parts[2])
         await self._control.open()
 
-    async def deploy(self, specs: list[ApplicationSpec]) -> None:
-        """Make these the targets of their applications."""
+    async def deploy(
+        self, specs: list[ApplicationSpec], capacity: Sequence[float | None] = ()
+    ) -> None:
+        """Make these the targets of their applications; `capacity` is that of a config file, which
+        was applied to them, if they are from one."""
         await self._is_up()
         for spec in specs:
             self._apps.deploy(spec)
+        for percent in capacity:
+            self._target_capacity = percent
         self._save()
         self._happened()
+
+    async def remember(self, configs: dict[str, dict[str, Any]]) -> None:
+        """Keep what a config file said, by application."""
+        await self._is_up()
+        self._configs.update(configs)
+        self._save()
+
+    async def config(self) -> dict[str, dict[str, Any]]:
+        """Return what config files said of the applications that are still there."""
+        await self._is_up()
+        return {name: said for name, said in self._configs.items() if name in self._apps.specs}
 
     async def wait_until_settled(self, names: list[str]) -> list[tuple[ApplicationStatus, str]]:
         """Return status and message of each application, once all run, have failed or are gone."""
@@ -186,7 +205,7 @@ class ServeController:
         await self._is_up()
         node = skate.get_runtime_context().get_node_id()
         proxies = {} if self._port is None else {node: ProxyStatus.HEALTHY}
-        return ServeStatus(proxies, self._apps.overview())
+        return ServeStatus(proxies, self._apps.overview(), self._target_capacity)
 
     async def listen(self, key: tuple[str, ...], version: str) -> tuple[str, Any]:
         """Return (version, value) of what is published under the key, once it is not this."""
@@ -337,7 +356,9 @@ class ServeController:
     def _save(self) -> None:
         wanted = {id: state.wanted for id, state in self._apps.deployments.items()}
         live = [s for s in self._apps.specs.values() if s.name not in self._apps.deleting]
-        state = ControllerState(time.time(), live, wanted, self._http)
+        state = ControllerState(
+            time.time(), live, wanted, self._http, self._target_capacity, self._configs
+        )
         self._saved_state.save(state)
         self._manager.save_state(state)
         self._publisher.publish(_STATE, state)
@@ -356,7 +377,8 @@ class ServeController:
         for id, count in saved.replica_counts.items():
             if id in self._apps.deployments:
                 self._apps.deployments[id].wanted = count
-        self._http = saved.http
+        self._http, self._target_capacity = saved.http, saved.target_capacity
+        self._configs = saved.configs
         self._actors.find()
         addresses = await self._manager.adopt(self._apps.deployments)
         self._save()

@@ -32,6 +32,8 @@ class ControllerState(NamedTuple):
     applications: list[ApplicationSpec]
     replica_counts: dict[DeploymentID, int]  # which are aimed at
     http: HTTPOptions | None
+    target_capacity: float | None
+    configs: dict[str, dict[str, Any]]  # what config files said, by application
 
 
 # In a list, so that who is given it gets the reference, and not the state.

@@ -34,7 +34,6 @@ class ControlSocket:
         self._controller = controller
         self._address = os.path.join(folder, _name(port))
         self._server: asyncio.AbstractServer | None = None
-        self._config: dict[str, Any] = {}
 
     async def open(self) -> None:
         """Answer from now on."""
@@ -67,18 +66,9 @@ class ControlSocket:
         except Exception as error:
             return {"error": str(error) or repr(error)}
 
-    async def deploy(self, packed: str) -> None:
+    async def deploy(self, packed: str, capacity: Sequence[float | None] = ()) -> None:
         """Make these the targets of their applications; `packed` by `pack`."""
-        await self._controller.deploy(pickle.loads(base64.b64decode(packed)))
-
-    async def remember(self, config: dict[str, object]) -> None:
-        """Keep what a config file said, by application."""
-        self._config.update(config)
-
-    async def config(self) -> dict[str, Any]:
-        """Return what was said of the applications that are still there."""
-        there = await self._controller.names()
-        return {name: said for name, said in self._config.items() if name in there}
+        await self._controller.deploy(pickle.loads(base64.b64decode(packed)), capacity)
 
 
 def pack(specs: Sequence[ApplicationSpec]) -> str:

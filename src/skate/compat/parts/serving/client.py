@@ -36,13 +36,14 @@ class ServeControllerClient:
         self.delete_apps(list(serve.status().applications), blocking)
 
     def deploy_apps(self, config: Any, _blocking: bool = False) -> None:
-        """Run what a `ServeDeploySchema` says, and nothing else any more."""
+        """Run what a `ServeDeploySchema` says; what one before has said ends, if this does not."""
         specs = specs_of(config)
         names = [spec.name for spec in specs]
-        self.delete_apps(set(serve.status().applications) - set(names), blocking=_blocking)
+        there = set(_configs) & set(serve.status().applications)
+        self.delete_apps(there - set(names), blocking=_blocking)
         _configs.clear()
         _configs.update((app.name, app) for app in config.applications)
-        skate.get(self._controller.deploy.remote(specs))
+        skate.get(self._controller.deploy.remote(specs, [config.target_capacity]))
         if _blocking:
             skate.get(self._controller.wait_until_settled.remote(names))
 
