@@ -1,10 +1,12 @@
 """Sources of users: read tasks, files by their own code, pushed-down columns."""
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import skate
 import skate.data
+from skate.data.block import BlockMetadata
 from skate.data.datasource import Datasource, FileBasedDatasource, Partitioning, ReadTask
 
 pytestmark = pytest.mark.usefixtures("engine")
@@ -47,6 +49,24 @@ def test_a_reader_of_older_versions():
 
     assert skate.data.read_datasource(Old()).sum("n") == 1
     assert skate.data.read_datasource(Old(), start=3, parallelism=1).sum("n") == 7
+
+
+def test_what_is_known_of_a_piece_as_in_older_versions():
+    known = BlockMetadata(
+        num_rows=2,
+        size_bytes=16,
+        schema=pa.schema({"n": pa.int64()}),
+        input_files=None,
+        exec_stats=None,
+    )
+
+    class Old(Datasource):
+        def get_read_tasks(self, parallelism):
+            return [ReadTask(lambda: [{"n": [1, 2]}], known)]
+
+    assert skate.data.read_datasource(Old()).schema().names == ["n"]
+    assert ReadTask(list, known).schema == known.schema
+    assert ReadTask(list, known, pa.schema([])).schema == pa.schema([])
 
 
 class Whole(FileBasedDatasource):

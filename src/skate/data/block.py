@@ -61,6 +61,7 @@ class BlockMetadata:
     size_bytes: int | None = None
     input_files: list[str] | None = None
     exec_stats: Any = None
+    schema: Any = None  # as older versions of Ray had it; today `ReadTask` has one
 
 
 class BlockAccessor:

@@ -45,7 +45,8 @@ class ReadTask:
     Args:
         read_fn: Returns blocks or batches.
         metadata: What is known of the piece: a `BlockMetadata` with rows and bytes, or None.
-        schema: Names and types of the columns, as Arrow has them; None if they are not known.
+        schema: Names and types of the columns, as Arrow has them; None is that of the metadata,
+            which may be unknown.
         per_task_row_limit: How many rows are needed of it; None is all.
     """
 
@@ -63,7 +64,7 @@ class ReadTask:
     ) -> None:
         self.read_fn = read_fn
         self.metadata = metadata
-        self.schema = schema
+        self.schema = getattr(metadata, "schema", None) if schema is None else schema
         self.per_task_row_limit = per_task_row_limit
 
     def __call__(self) -> Iterable[Block]:
