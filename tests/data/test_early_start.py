@@ -6,6 +6,9 @@ import os
 import sys
 import textwrap
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from tests.support import run_program
 
 BEGIN = """
@@ -61,4 +64,26 @@ def test_images_announce_what_decodes_them(tmp_path):
         for row in images.map(known).take_all():
             assert "PIL.JpegImagePlugin" in row["plugins"]
             assert "PIL.IcnsImagePlugin" not in row["plugins"], "it is for rare formats"
+    """)
+
+
+def test_a_first_pass_imports_what_it_uses(tmp_path):
+    """Arrow's functions take as long to import as half of `skate.data`, in the driver and in what
+    its tasks are forked from."""
+    pq.write_table(pa.table({"x": range(9)}), tmp_path / "one.parquet")
+    run(f"""
+        import sys
+
+        read = skate.data.read_parquet({str(tmp_path)!r}).map_batches(lambda batch: batch)
+        assert read.count() == 9
+        slow = ["pyarrow.compute", "pyarrow.dataset", "pandas"]
+        assert not {{*slow}} & {{*sys.modules}}
+    """)
+    run("""
+        import importlib, sys
+        from skate.data import _early_start
+
+        for name in _early_start._ALWAYS:
+            importlib.import_module(name)
+        assert not {"pyarrow.compute", "pyarrow.dataset", "pandas"} & {*sys.modules}
     """)

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skate._core.public_names import name_publicly
 from skate.data._aggregates.base import (
@@ -31,6 +30,7 @@ from skate.data._aggregates.values import (
     ZeroPercentage,
 )
 from skate.data._arrow.blocks import Block
+from skate.data._arrow.compute import pc
 from skate.data._arrow.tensors import column_to_numpy
 
 __all__ = [

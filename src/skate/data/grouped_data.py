@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import cloudpickle
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skate.data import aggregate as agg
 from skate.data._aggregates.base import unfit
@@ -23,6 +22,7 @@ from skate.data._arrow.blocks import (
     check_format,
     concat,
 )
+from skate.data._arrow.compute import pc
 from skate.data._arrow.dictionaries import without_dictionary
 from skate.data._arrow.sorting import sort_table
 from skate.data._execution.bundles import Bundle, Hoard, bundle_of, table_of

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skate.data._arrow.blocks import Block, check_columns, rows_of
+from skate.data._arrow.compute import pc
 from skate.data._arrow.tensors import type_text
 
 

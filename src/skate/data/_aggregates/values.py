@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skate.data._aggregates.base import BuiltinAggregate
 from skate.data._arrow.blocks import Block
+from skate.data._arrow.compute import pc
 from skate.data._arrow.tensors import column_to_numpy, column_to_rows
 
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skate.data._api.base import check_blocks, check_unused
 from skate.data._api.consuming import Consuming
 from skate.data._arrow.blocks import Block, check_columns
+from skate.data._arrow.compute import pc
 from skate.data._arrow.dictionaries import without_dictionary
 from skate.data._arrow.hashing import hashed
 from skate.data._execution.bundles import Bundle, Hoard, bundle_of, table_of

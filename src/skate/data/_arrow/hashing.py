@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skate.data._arrow.blocks import Block, check_columns
+from skate.data._arrow.compute import pc
 from skate.data._arrow.tensors import column_to_rows
 
 

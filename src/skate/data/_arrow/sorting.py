@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skate.data._arrow.blocks import Block, check_columns
+from skate.data._arrow.compute import pc
 from skate.data._arrow.dictionaries import without_dictionary
 from skate.data._arrow.tensors import type_text
 

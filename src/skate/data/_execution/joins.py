@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skate.data._arrow.blocks import Block, check_columns
+from skate.data._arrow.compute import pc
 from skate.data._arrow.schema import Schema
 from skate.data._arrow.sorting import check_keys
 from skate.data._execution.bundles import Bundle, Hoard, even_bundles, table_of

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from skate.data._arrow.compute import pc
 
 
 def sum_of(a: Any, b: Any) -> object:

@@ -11,9 +11,9 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skate.data._arrow.blocks import Block, missing_column
+from skate.data._arrow.compute import pc
 from skate.data._arrow.type_kinds import arrow_type
 from skate.data._expressions.namespaces import Arrays, Dates, Lists, Maps, Strings, Structs
 from skate.data._expressions.operations import HOW, UNARY, Operation
@@ -411,7 +411,7 @@ def _computed(op: Operation, *operands: Expr) -> dict[str, Any]:
         inner = [operand._arrow for operand in operands]
         pushed = None if any(part is None for part in inner) else how.pushed(*inner)
     return {
-        "evaluate": partial(_applied, how.compute, operands, text),
+        "evaluate": partial(_applied, how.function, operands, text),
         "text": text,
         "parts": operands,
         "arrow": pushed,

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skate.data._arrow.blocks import Block
+from skate.data._arrow.compute import pc
 from skate.data._arrow.tensors import column_of_array, to_array
 from skate.data._arrow.type_kinds import arrow_type
 from skate.data._execution.udf import UserFunction

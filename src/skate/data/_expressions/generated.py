@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skate.data._arrow.blocks import Block
+from skate.data._arrow.compute import pc
 from skate.data._expressions.expression import Expr, col, set_column
 
 

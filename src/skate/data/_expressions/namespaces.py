@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from skate.data._arrow.compute import pc
 from skate.data._arrow.tensors import column_to_rows, is_tensor
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Strings(Namespace):
         "extract": "extract_regex",
         "repeat": "binary_repeat",
     }
-    _SIDES: ClassVar = {"left": pc.utf8_lpad, "right": pc.utf8_rpad, "both": pc.utf8_center}
+    _SIDES: ClassVar = {"left": "utf8_lpad", "right": "utf8_rpad", "both": "utf8_center"}
 
     def strip(self, characters: str | None = None) -> Expr:
         """Without these characters, or spaces, at both ends."""
@@ -112,7 +112,7 @@ class Strings(Namespace):
         """At least `width` characters; `side` is where others are added."""
         if side not in self._SIDES:
             raise ValueError(f"side takes 'left', 'right' or 'both'; got {side!r}")
-        function = self._SIDES[side]
+        function = getattr(pc, self._SIDES[side])
         text = f"pad({width}, {fillchar!r}, {side!r})"
         return self._apply(text, lambda x: function(x, width, fillchar))
 

@@ -9,7 +9,8 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from skate.data._arrow.compute import pc
 
 _TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 _NONE = "__HIVE_DEFAULT_PARTITION__"

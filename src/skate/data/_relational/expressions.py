@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types as kinds
 
+from skate.data._arrow.compute import pc
 from skate.data._expressions.expression import Expr
 from skate.data._relational.carried import (
     MOST_DIGITS,

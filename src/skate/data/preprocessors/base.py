@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skate._core.optional_imports import try_import
 from skate.data._arrow.blocks import Block, block_of_batch, check_columns, numpy_of
+from skate.data._arrow.compute import pc
 from skate.data.preprocessor import Preprocessor
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skate._core.optional_imports import try_import
 from skate.data._aggregates.values import hashable, is_list
+from skate.data._arrow.compute import pc
 from skate.data._arrow.tensors import column_to_rows, is_tensor
 
 if TYPE_CHECKING:

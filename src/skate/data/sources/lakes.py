@@ -10,7 +10,6 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib.metadata import version
 from itertools import pairwise
 from typing import Any
 
@@ -142,8 +141,9 @@ def iceberg_table(table_identifier: str, catalog_kwargs: dict[str, Any] | None) 
     catalog = catalogs.load_catalog(given.pop("name", "default"), **given)
     load_file_io = getattr(catalog, "_load_file_io", None)
     if load_file_io is None:
+        version = try_import("pyiceberg", EXTRA).__version__
         raise RuntimeError(
-            f"{type(catalog).__name__} of pyiceberg {version('pyiceberg')} loads files in a way "
+            f"{type(catalog).__name__} of pyiceberg {version} loads files in a way "
             "that cannot be kept from running code that a table names: read the table with "
             "pyiceberg, and use skate.data.from_arrow, or install a version that "
             "the extra data-sources names"
