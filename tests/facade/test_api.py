@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import skate
+from tests.support import local_only
 
 inline = pytest.mark.engines("inline")
 
@@ -108,6 +109,18 @@ class TestInit:
         with pytest.raises(error, match=words):
             skate.init(**given)
         assert not skate.is_initialized()
+
+    @local_only
+    @pytest.mark.parametrize("given", ["0", "1", "false", "True", None])
+    def test_output_of_workers_by_the_environment(
+        self, start: Any, given: str | None, monkeypatch: Any, capfd: Any
+    ) -> None:
+        if given is not None:
+            monkeypatch.setenv("RAY_LOG_TO_DRIVER", given)
+        start(num_cpus=1)
+        skate.get(skate.remote(print).remote("heard"))
+        skate.shutdown()
+        assert ("heard" in capfd.readouterr().out) is (given not in ("0", "false"))
 
     def test_harmless_parameters_of_ray(self, start: Any) -> None:
         start(

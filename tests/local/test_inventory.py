@@ -20,6 +20,20 @@ def bench() -> Iterator[HubBench]:
     made.close()
 
 
+def test_reasons_of_ends_name_the_library_that_the_program_imports(
+    bench: HubBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skate.exceptions.library_name", lambda: "ray")
+    actor = bench.create_actor()
+    bench.finish(actor.creation)
+    (worker,) = bench.workers
+    worker.pid = 100
+    bench.hub.lifecycle.kill(actor, True)
+    bench.lose(worker)
+    (row,) = inventory.rows(INFO, bench.hub.state, "workers")
+    assert row["exit_detail"] == "it was killed by `ray.kill`"
+
+
 def test_a_task_runs_when_its_process_is_there_and_has_a_number_from_then_on(
     bench: HubBench,
 ) -> None:

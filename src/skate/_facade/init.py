@@ -178,7 +178,7 @@ def init(
     logging_level: int | str | None = None,
     logging_format: str | None = None,
     logging_config: Any = None,
-    log_to_driver: bool = True,
+    log_to_driver: bool | None = None,
     namespace: str | None = None,
     runtime_env: dict[str, Any] | None = None,
     enable_resource_isolation: bool = False,
@@ -220,7 +220,8 @@ def init(
         logging_level: The same, in Ray's words.
         logging_format: The format of skate's own messages; None leaves it as it is.
         logging_config: A `LoggingConfig` for the root logger, here and in workers.
-        log_to_driver: Whether what workers print appears here.
+        log_to_driver: Whether what workers print appears here; None: it does, unless the
+            environment variable RAY_LOG_TO_DRIVER is 0.
         namespace: Where names of actors count; None gives this session one of its own.
         runtime_env: Environment variables, packages and files of all tasks and actors.
         enable_resource_isolation: False: workers are not put into control groups.
@@ -280,7 +281,7 @@ def init(
             "namespace", of_job.get("namespace") if namespace is None else namespace
         ),
         "runtime_env": option_table.runtime_env("runtime_env", runtime_env),
-        "log_to_driver": None if log_to_driver else False,
+        "log_to_driver": None if logging_setup.shows_output(log_to_driver) else False,
         "log_prefix": None if logging_config is None else False,
         "preload": _module_names("preload", preload),
         "spill_dir": spill_dir,

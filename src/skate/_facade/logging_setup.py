@@ -8,7 +8,16 @@ from typing import Any
 
 from skate._core.argument_checks import wrong_value
 
-_ENCODING = "RAY_LOGGING_CONFIG_ENCODING"  # of Ray: for whoever starts programs of others
+# Of Ray, for whoever starts the programs of others.
+_ENCODING = "RAY_LOGGING_CONFIG_ENCODING"
+_OUTPUT = "RAY_LOG_TO_DRIVER"
+
+
+def shows_output(log_to_driver: bool | None) -> bool:
+    """Return whether what workers print is shown; None leaves it to an environment variable."""
+    if log_to_driver is not None:
+        return log_to_driver
+    return os.environ.get(_OUTPUT, "1").lower() in ("1", "true")
 
 
 def config_of_environment() -> Any:

@@ -132,7 +132,7 @@ CONSTRUCTOR_FAILED = StopReason(
 )
 
 
-def _spoken(why: str) -> str:
+def spoken(why: str) -> str:
     """Return it as the program knows the library: `ray.kill`, where it imports skate by that
     name."""
     return why.replace("`skate.", f"`{exceptions.library_name()}.")
@@ -140,7 +140,7 @@ def _spoken(why: str) -> str:
 
 def actor_died(actor: HubActor, reason: StopReason) -> exceptions.ActorDiedError:
     return exceptions.ActorDiedError(
-        f"The actor is dead because {_spoken(reason.why)} "
+        f"The actor is dead because {spoken(reason.why)} "
         f"(class_name: {actor.class_name}, actor_id: {hex_id(actor.id)})",
         actor_id=hex_id(actor.id),
         exit_type=reason.exit_type,

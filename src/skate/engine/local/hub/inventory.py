@@ -276,7 +276,7 @@ def ended_worker_row(info: SessionFacts, worker: WorkerProcess) -> Row:
         **_worker_row(info, worker),
         "is_alive": False,
         "exit_type": reason.exit_type,
-        "exit_detail": reason.why,
+        "exit_detail": errors.spoken(reason.why),
         "end_time_ms": int(time.time() * 1000),
         "state": "ENDED",
         "runs": [],
