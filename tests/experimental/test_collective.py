@@ -12,8 +12,6 @@ import skate
 from skate.experimental import collective as groups
 from skate.util import collective
 
-pytestmark = [pytest.mark.usefixtures("engine"), pytest.mark.engines("local")]
-
 
 @skate.remote(num_cpus=0, enable_tensor_transport=True)
 class Holder:
@@ -34,50 +32,49 @@ class Holder:
 
 
 @pytest.fixture
-def actors() -> Iterator[list[Any]]:
+def actors(one_session: None) -> Iterator[list[Any]]:
     yield [Holder.remote(), Holder.remote()]
     groups.destroy_all_collective_groups()
 
 
-def test_a_tensor_goes_from_actor_to_actor_by_any_transport(actors: list[Any]) -> None:
-    for transport in ("gloo", "NCCL", "nixl", "object_store", None):
-        tensor = actors[0].ones.options(tensor_transport=transport).remote(100_000)
-        assert skate.get(actors[1].total.remote(tensor), timeout=60) == 100_000
-        assert skate.get(tensor, timeout=60).shape == (100_000,)
-        stored = skate.put(torch.ones(3), _tensor_transport=transport)
-        assert skate.get(actors[1].total.remote(stored), timeout=60) == 3
+@pytest.mark.usefixtures("one_session")
+class TestTensors:
+    def test_a_tensor_goes_from_actor_to_actor_by_any_transport(self, actors: list[Any]) -> None:
+        for transport in ("gloo", "NCCL", "nixl", "object_store", None):
+            tensor = actors[0].ones.options(tensor_transport=transport).remote(100_000)
+            assert skate.get(actors[1].total.remote(tensor), timeout=60) == 100_000
+            assert skate.get(tensor, timeout=60).shape == (100_000,)
+            stored = skate.put(torch.ones(3), _tensor_transport=transport)
+            assert skate.get(actors[1].total.remote(stored), timeout=60) == 3
 
+    def test_a_group_is_made_found_and_destroyed(self, actors: list[Any]) -> None:
+        group = groups.create_collective_group(actors, backend="gloo")
+        assert (group.backend, group.actors) == ("gloo", actors)
+        assert [group.get_rank(actor) for actor in (*actors, Holder.remote())] == [0, 1, -1]
+        assert groups.get_collective_groups([actors[1]], backend="GLOO") == [group]
+        assert groups.get_collective_groups([Holder.remote()]) == []
+        sums = [actor.all_reduce.remote(group.name) for actor in actors]
+        assert skate.get(sums, timeout=60) == [2, 2]
+        groups.destroy_collective_group(group)
+        assert groups.get_collective_groups(actors) == []
+        there = [actor.is_in.remote(group.name) for actor in actors]
+        assert skate.get(there, timeout=60) == [False, False]
 
-def test_a_group_is_made_found_and_destroyed(actors: list[Any]) -> None:
-    group = groups.create_collective_group(actors, backend="gloo")
-    assert (group.backend, group.actors) == ("gloo", actors)
-    assert [group.get_rank(actor) for actor in (*actors, Holder.remote())] == [0, 1, -1]
-    assert groups.get_collective_groups([actors[1]], backend="GLOO") == [group]
-    assert groups.get_collective_groups([Holder.remote()]) == []
-    sums = [actor.all_reduce.remote(group.name) for actor in actors]
-    assert skate.get(sums, timeout=60) == [2, 2]
-    groups.destroy_collective_group(group)
-    assert groups.get_collective_groups(actors) == []
-    there = [actor.is_in.remote(group.name) for actor in actors]
-    assert skate.get(there, timeout=60) == [False, False]
-
-
-def test_groups_that_cannot_be(actors: list[Any]) -> None:
-    with pytest.raises(ValueError, match="each once"):
-        groups.create_collective_group([actors[0], actors[0]], backend="gloo")
-    with pytest.raises(TypeError, match="a list of actors"):
-        groups.create_collective_group([1, 2], backend="gloo")
-    with pytest.raises(ValueError, match="pigeon"):
-        groups.create_collective_group(actors, backend="pigeon")
-    groups.create_collective_group(actors, backend="gloo", name="taken")
-    with pytest.raises(ValueError, match="taken"):
+    def test_groups_that_cannot_be(self, actors: list[Any]) -> None:
+        with pytest.raises(ValueError, match="each once"):
+            groups.create_collective_group([actors[0], actors[0]], backend="gloo")
+        with pytest.raises(TypeError, match="a list of actors"):
+            groups.create_collective_group([1, 2], backend="gloo")
+        with pytest.raises(ValueError, match="pigeon"):
+            groups.create_collective_group(actors, backend="pigeon")
         groups.create_collective_group(actors, backend="gloo", name="taken")
-    with pytest.raises(ValueError, match="'none'"):
-        groups.destroy_collective_group("none")
+        with pytest.raises(ValueError, match="taken"):
+            groups.create_collective_group(actors, backend="gloo", name="taken")
+        with pytest.raises(ValueError, match="'none'"):
+            groups.destroy_collective_group("none")
 
-
-def test_another_transport_is_refused() -> None:
-    with pytest.raises(ValueError, match="tensor_transport takes one of object_store, gloo"):
-        skate.method(tensor_transport="pigeon")
-    with pytest.raises(ValueError, match="_tensor_transport takes one of"):
-        skate.put(1, _tensor_transport="pigeon")
+    def test_another_transport_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="tensor_transport takes one of object_store, gloo"):
+            skate.method(tensor_transport="pigeon")
+        with pytest.raises(ValueError, match="_tensor_transport takes one of"):
+            skate.put(1, _tensor_transport="pigeon")

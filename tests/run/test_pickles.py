@@ -40,6 +40,7 @@ from skate.train.torch import TorchCheckpoint, load_checkpoint
 from skate.tune.schedulers import AsyncHyperBandScheduler
 from skate.tune.search.optuna import OptunaSearch
 from skate.tune.search.search_generator import SearchGenerator
+from tests.run.copies import report_a_copy
 from tests.support import run_program
 
 
@@ -525,19 +526,6 @@ def test_what_came_from_elsewhere_is_not_signed_by_reporting_it(
     for folder in folders[5:]:
         assert SklearnPredictor.from_checkpoint(Checkpoint(folder)).estimator
     assert not marker.exists()
-
-
-def report_a_copy(config: Any) -> None:
-    import shutil
-
-    came = skate.train.get_checkpoint()
-    assert came is not None
-    with tempfile.TemporaryDirectory() as folder:
-        shutil.copy(Path(came.path) / "model.pkl", folder)
-        skate.train.report({"n": 0}, checkpoint=Checkpoint(folder))
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "model.pkl").write_bytes(pickle.dumps({"an": "estimator"}))
-        skate.train.report({"n": 1}, checkpoint=Checkpoint(folder))
 
 
 def test_a_trial_signs_no_more_than_the_workers_of_its_trainer(tmp_path, marker, monkeypatch):

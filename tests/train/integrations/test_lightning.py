@@ -13,6 +13,7 @@ import torch
 
 import skate.data
 from skate import train
+from skate.compat import ray as compat
 from skate.train import CheckpointUploadMode, FailureConfig, ScalingConfig
 from skate.train import lightning as integration
 from skate.train.torch import TorchTrainer
@@ -93,6 +94,16 @@ def weights_in(checkpoint: Any) -> Any:
         name = integration.TrainReportCallback.CHECKPOINT_NAME
         saved = torch.load(os.path.join(folder, name), weights_only=False)
     return saved["state_dict"]["layer.weight"]
+
+
+def test_the_package_is_found_where_programs_for_ray_ask_for_it() -> None:
+    compat.install()
+    try:
+        from ray.train.lightning._lightning_utils import import_lightning
+
+        assert import_lightning() is pl
+    finally:
+        compat.uninstall()
 
 
 def test_two_workers_train_one_model_and_go_on_after_one_was_killed(run_config, tally):
