@@ -1,6 +1,6 @@
 """Type checkers, run on `tests/typing` and on the package: `python -m tests.type_checks`.
 
-`scripts/check` runs all of them; the tests only pyright, which takes seconds without a cache.
+`scripts/check` runs them.
 """
 
 from __future__ import annotations
