@@ -92,3 +92,16 @@ def test_what_functions_of_datasets_use_is_inherited(
     for function, options in ((inherited, {}), (Model, {"concurrency": 1})):
         (row,) = skate.data.range(1).map_batches(function, **options).take_all()
         assert row["inherited"]
+
+
+def test_what_trials_run_in_is_imported_once(start: Any) -> None:
+    """And inherited by the first workers already, which no warm server has been made for."""
+    import_module("skate.tune.execution.worker")
+    start(num_cpus=1)
+
+    @skate.remote
+    class Trial:
+        def inherits(self) -> bool:
+            return "skate.tune.execution.worker" in sys.modules
+
+    assert skate.get(Trial.remote().inherits.remote())

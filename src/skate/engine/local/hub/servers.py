@@ -55,6 +55,8 @@ _IMPORTED_WHEN_IDLE = {
     "skate.data._execution.stages": ("pandas",),
     "skate.serve._controller": _SERVING,
 }
+# Quick enough for the light server, though not in each of many workers.
+_OWN = ("skate.tune.execution.worker",)
 _SLOWEST = ("tensorflow",)  # nobody should wait for it who does not use it
 _END_SECONDS = 1.0  # for a server that is to end
 _MOST_UNDER_WAY = 32  # requests that a server has and has not answered; many more would not fit
@@ -296,6 +298,7 @@ class Servers:
         light = self._light.get(interpreter)
         if light is None or light.dead:
             self._light[interpreter] = light = self._start([], interpreter=interpreter)
+        light.also_import([name for name in _in_use(_OWN) if wants([name])])
         return light
 
     def is_warm(self) -> bool:
