@@ -202,3 +202,14 @@ def test_who_asks_for_the_best_of_failed_trials_is_told_why(session, tmp_path):
     with pytest.raises(RuntimeError, match=r"2 of 2 trials failed, see \.errors") as caught:
         grid.get_best_result()
     assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_a_trial_that_has_ended_knows_the_course_of_its_only_result():
+    trial = Trial("f")
+    trial.update_last_result({"loss": 2.0, "nested": {"a": 1}, "training_iteration": 1})
+    before = dict(trial.metric_analysis)
+    trial.settle()
+    assert dict(trial.metric_analysis) == before
+    assert trial.progress()["courses"]["nested/a"] == [1, 1, 1, 1, 1]
+    trial.update_last_result({"loss": 4.0, "training_iteration": 2})
+    assert trial.metric_analysis["loss"]["avg"] == 3

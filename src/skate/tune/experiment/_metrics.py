@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from skate._run.types import MetricsLike
@@ -121,6 +121,13 @@ class MetricHistory(Mapping[str, dict[str, float]]):
 
     def state(self) -> dict[str, list[Any]]:
         return {name: course.state() for name, course in self._courses.items()}
+
+    @classmethod
+    def of_results(cls, results: Iterable[MetricsLike]) -> MetricHistory:
+        courses = cls()
+        for result in results:
+            courses.add(result)
+        return courses
 
     @classmethod
     def of(cls, state: Mapping[str, list[object]]) -> MetricHistory:

@@ -89,7 +89,7 @@ class Trial(TrialErrors):
         self.is_saving = False  # paused, and its checkpoint is still to come
         self.num_results: int = 0
         self._last_result: ResultRow = {}
-        self._courses = MetricHistory()
+        self._courses: MetricHistory | None = MetricHistory()  # None: of the last result alone
         if restore_path:
             self._adopted = RecordedCheckpoint(Checkpoint(restore_path), results=0)
         self._resources = placement_group_factory
@@ -182,14 +182,16 @@ class Trial(TrialErrors):
     @property
     def metric_analysis(self) -> MetricHistory:
         """`trial.metric_analysis["loss"]["min"]`, also max, avg, last, last-5-avg …"""
-        return self._courses
+        if self._courses is not None:
+            return self._courses
+        return MetricHistory.of_results([self._last_result])
 
     @property
     def metric_n_steps(self) -> dict[str, Any]:
         """The summaries of the last 5 and 10 values."""
         return {
             name: {"5": summary["last-5-avg"], "10": summary["last-10-avg"]}
-            for name, summary in self._courses.items()
+            for name, summary in self.metric_analysis.items()
         }
 
     def update_last_result(self, result: ResultRow) -> None:
@@ -197,8 +199,9 @@ class Trial(TrialErrors):
         if self.experiment_tag:
             result.setdefault("experiment_tag", self.experiment_tag)
         self.num_results += 1
-        self._last_result = result
+        self._courses = self.metric_analysis
         self._courses.add(result)
+        self._last_result = result
 
     def settle(self) -> None:
         """Keep what it has come to in little memory: there may be many that have ended."""
@@ -209,6 +212,8 @@ class Trial(TrialErrors):
             sys.intern(str(name)): sys.intern(value) if type(value) is str else value
             for name, value in result.items()
         }
+        if self.num_results == 1:  # which says it all; schedulers stop most trials there
+            self._courses = None
 
     def take_history(self, results: Iterable[ResultRow]) -> None:
         """These are its results so far, from its file."""
@@ -331,7 +336,7 @@ class Trial(TrialErrors):
             "status": self.status,
             "num_failures": self.num_failures,
             "last_result": packed(self._last_result),
-            "courses": self._courses.state(),
+            "courses": self.metric_analysis.state(),
         }
 
     def take_progress(self, state: Mapping[str, Any]) -> None:
