@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -39,10 +40,13 @@ def checked_records_in(data: bytes) -> Iterator[Record]:
 
 def record_of(body: bytes) -> bytes:
     """Return a record with this content."""
-    length = struct.pack("<Q", len(body))
-    return b"".join(
-        (length, struct.pack("<I", masked_crc(length)), body, struct.pack("<I", masked_crc(body)))
-    )
+    return b"".join((_head(len(body)), body, struct.pack("<I", masked_crc(body))))
+
+
+@functools.lru_cache(maxsize=1024)  # records of one kind have few lengths
+def _head(size: int) -> bytes:
+    length = struct.pack("<Q", size)
+    return length + struct.pack("<I", masked_crc(length))
 
 
 def _table() -> list[int]:

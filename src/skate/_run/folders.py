@@ -157,10 +157,14 @@ class LocalFolder(StorageFolder):
 
     def make(self, path: str | None = None) -> None:
         """Make this folder, or another below it, and those above as needed."""
+        place = path or self.path
         if self.synced:
-            make_synced_folders(path or self.path)
-        else:
-            os.makedirs(path or self.path, exist_ok=True)
+            make_synced_folders(place)
+            return
+        try:
+            os.mkdir(place)  # as it mostly is: `makedirs` looks at those above first
+        except OSError:
+            os.makedirs(place, exist_ok=True)
 
     def upload(self, local: str) -> None:
         _copy_tree(local, self.path)
