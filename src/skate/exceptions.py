@@ -92,7 +92,7 @@ __all__ = [
 class SkateError(Exception):
     """The root: `except SkateError` catches whatever skate itself raises."""
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         # Constructors differ from class to class; the state says it all.
         return _restore, (type(self), self.args, self.__dict__)
 
@@ -193,7 +193,7 @@ class TaskError(UserCodeException):
         self.actor_repr = actor_repr
         self._actor_id = actor_id
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         from skate._core.errors import portable
 
         state = {**self.__dict__, "cause": portable(self.cause)}

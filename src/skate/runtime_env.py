@@ -84,7 +84,7 @@ class RuntimeEnv(dict[str, Any]):
 
     # -- dictionary ----------------------------------------------------------------------------
 
-    def set(self, name: str, value: Any) -> None:
+    def set(self, name: str, value: object) -> None:
         """Set one field, checked; None removes it."""
         if value is None:
             self.pop(name, None)
@@ -109,7 +109,7 @@ class RuntimeEnv(dict[str, Any]):
     def deserialize(cls, serialized_runtime_env: str) -> RuntimeEnv:
         return cls(**json.loads(serialized_runtime_env))
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         return _restore, (dict(self),)
 
     # -- questions -----------------------------------------------------------------------------

@@ -37,7 +37,7 @@ class Reading:
 
 def read_by_translation(kind: type[Any]) -> set[str]:
     """The fields that are looked at on the way to Ray's keywords."""
-    given = {"num_returns": 2} if kind is not ActorOptions else {}
+    given: dict[str, Any] = {"num_returns": 2} if kind is not ActorOptions else {}
     if kind is not CallOptions:
         group = SimpleNamespace(
             is_empty=False, _ref=SimpleNamespace(_entry=SimpleNamespace(group=None))
@@ -45,7 +45,7 @@ def read_by_translation(kind: type[Any]) -> set[str]:
         given = {**given, "placement_group": group}
     read: set[str] = set()
     for options in (kind(**given), kind()):  # with a group, the strategy does not count
-        reading = Reading(options)
+        reading: Any = Reading(options)
         if kind is TaskOptions:
             task_options(reading)
         elif kind is ActorOptions:

@@ -87,7 +87,7 @@ def text(name: str, value: object, allowed: str = "a string") -> str:
     return value
 
 
-def mapping(name: str, value: Any, allowed: str = "a dictionary") -> Mapping[Any, Any]:
+def mapping(name: str, value: object, allowed: str = "a dictionary") -> Mapping[Any, Any]:
     """Return a mapping; None is an empty one."""
     if value is None:
         return {}

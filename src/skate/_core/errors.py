@@ -190,7 +190,7 @@ def _why_it_cannot_travel(cause: BaseException) -> str | None:
     return _survives(_State(cause))
 
 
-def _survives(value: Any) -> str | None:
+def _survives(value: object) -> str | None:
     """Return None if the value comes back from a pickle as the same type, otherwise why not."""
     from skate._core.serialization import dumps, loads
 
@@ -268,7 +268,7 @@ class _DualError(TaskError):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.cause!r})"
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         return as_cause, (self._task_error,)
 
 

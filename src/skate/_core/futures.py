@@ -13,7 +13,7 @@ from skate._core.refs import ObjectRef
 from skate.engine.base import Engine
 
 
-def concurrent_future(ref: ObjectRef[Any]) -> concurrent.futures.Future[Any]:
+def concurrent_future(ref: ObjectRef[object]) -> concurrent.futures.Future[Any]:
     """Return a `concurrent.futures.Future` of the value."""
     future: concurrent.futures.Future[Any] = concurrent.futures.Future()
     engine = ref._home.engine
@@ -26,7 +26,7 @@ def concurrent_future(ref: ObjectRef[Any]) -> concurrent.futures.Future[Any]:
     return future
 
 
-def asyncio_future(ref: ObjectRef[Any]) -> asyncio.Future[Any]:
+def asyncio_future(ref: ObjectRef[object]) -> asyncio.Future[Any]:
     """Return a future of the value on the event loop: the running one, or that of the thread."""
     loop = _event_loop()
     future: asyncio.Future[Any] = loop.create_future()
@@ -78,7 +78,7 @@ def _on_loop(loop: asyncio.AbstractEventLoop, settle: Callable[[], None]) -> Cal
 
 def _settle(
     engine: Engine,
-    ref: ObjectRef[Any],
+    ref: ObjectRef[object],
     set_result: Callable[[object], None],
     set_exception: Callable[[BaseException], None],
 ) -> None:
@@ -93,7 +93,7 @@ def _settle(
         set_result(value)
 
 
-def when_done(ref: ObjectRef[Any], callback: Callable[[], None]) -> None:
+def when_done(ref: ObjectRef[object], callback: Callable[[], None]) -> None:
     """Call once when the value or error is there, now if it is: on any thread, without locks.
 
     The value is not looked at. The callback must not block; the reference must be kept until then.
@@ -101,7 +101,7 @@ def when_done(ref: ObjectRef[Any], callback: Callable[[], None]) -> None:
     ref._home.engine.add_done_callback(ref, callback)
 
 
-def value_now(ref: ObjectRef[Any]) -> Any:
+def value_now(ref: ObjectRef[object]) -> Any:
     """Return the value of a reference that is ready, or its error raised; also after its session
     ended, where `skate.get` would begin another."""
     return ref._home.engine.get([ref], 0)[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from skate._core.argument_checks import whole_number, wrong_type, wrong_value
 
@@ -106,7 +106,7 @@ class BaseID:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.hex()})"
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self._bytes,)
 
 
@@ -318,6 +318,6 @@ def _digest(size: int, *parts: BaseID | int) -> bytes:
     return hashlib.blake2b(repr(parts).encode(), digest_size=size).digest()
 
 
-def actor_id_of(ref: ObjectRef[Any]) -> ActorID:
+def actor_id_of(ref: ObjectRef[object]) -> ActorID:
     """Return the actor that a reference made by `create_actor` stands for."""
     return ActorID(ref.binary()[-ActorID.SIZE :])

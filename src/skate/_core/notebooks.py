@@ -37,7 +37,7 @@ class NotebookView:
     def start(self) -> None:
         """Begin. Nothing is shown before the first update."""
 
-    def update(self, drawing: Any, refresh: bool = True) -> None:
+    def update(self, drawing: object, refresh: bool = True) -> None:
         """Show a drawing; `refresh` is for those who would rather show it later."""
         display: Any = sys.modules["IPython"].display.display
         self.console = _console()  # what it has recorded is never needed again

@@ -73,7 +73,7 @@ def bars_hidden() -> Iterator[None]:
         _manager.unhide_bars()
 
 
-def safe_print(*values: Any, **options: Any) -> None:
+def safe_print(*values: object, **options: object) -> None:
     """Print above the bars. While there are bars, it stands in for `print` itself, unless the
     environment says RAY_TQDM_PATCH_PRINT=0."""
     import sys

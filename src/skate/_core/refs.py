@@ -67,7 +67,7 @@ class ObjectRef(Generic[T_co]):
 
     # Not in __init__: whoever gives the bytes of a reference gets the one that is there.
     def __new__(
-        cls, id: int | bytes, home: Home = _NOT_GIVEN, entry: Any = None
+        cls, id: int | bytes, home: Home = _NOT_GIVEN, entry: object = None
     ) -> ObjectRef[T_co]:
         if home is _NOT_GIVEN:
             return cls.from_binary(id)
@@ -80,7 +80,7 @@ class ObjectRef(Generic[T_co]):
     def __repr__(self) -> str:
         return f"ObjectRef({self.hex()})"
 
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[object, ...]:
         # Reached only outside skate's own serialiser, which records the references it meets.
         return self._home.engine.reduce(self)
 
@@ -181,7 +181,7 @@ class ObjectRef(Generic[T_co]):
         return _NO_OBJECT
 
     @classmethod
-    def from_binary(cls, id_bytes: Any) -> ObjectRef[Any]:
+    def from_binary(cls, id_bytes: object) -> ObjectRef[Any]:
         """Return the reference that has these bytes.
 
         Args:
@@ -277,7 +277,7 @@ class ObjectRefGenerator(Generic[T_co]):
         [0, 1, 2]
     """
 
-    def __init__(self, generator_ref: ObjectRef[None], worker: Any = None) -> None:
+    def __init__(self, generator_ref: ObjectRef[None], worker: object = None) -> None:
         self._generator_ref: ObjectRef[None] = generator_ref
         self._index = 0
         self._engine: Engine = generator_ref._home.engine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from typing_extensions import ParamSpec
@@ -59,7 +59,7 @@ class Arity:
         self.low: int = _UNLIMITED if needs_keywords else sum(not row[2] for row in positional)
         self.high: int = _UNLIMITED if 2 in kinds else len(positional)
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         return Arity, (self.parameters,)
 
     def __eq__(self, other: object) -> bool:

@@ -44,7 +44,7 @@ class Culprit:
         return f"{self.path}: {self.type_name}"
 
 
-def find_culprits(obj: Any, name: str = "value", depth: int = DEPTH) -> list[Culprit]:
+def find_culprits(obj: object, name: str = "value", depth: int = DEPTH) -> list[Culprit]:
     """Return the smallest parts of `obj` that cannot be serialised, at most `depth` steps down.
 
     Empty if `obj` can be. Never raises for what it finds.
@@ -62,7 +62,7 @@ class _Walk:
         self._seen: dict[int, Any] = {}  # keeps the values alive, so that ids stay theirs
         self._probes = 0
 
-    def follow(self, path: str, obj: Any, parent: Any, depth: int) -> None:
+    def follow(self, path: str, obj: object, parent: object, depth: int) -> None:
         """Record what fails below `obj`, which is known to fail; `obj` itself if nothing does."""
         self._seen[id(obj)] = obj
         failing = 0
@@ -73,12 +73,12 @@ class _Walk:
         if not failing:
             self.found.append(Culprit(path, obj, parent))
 
-    def _is_new(self, part: Any) -> bool:
+    def _is_new(self, part: object) -> bool:
         self._probes += 1
         within = self._probes <= _MAX_PROBES and len(self.found) < _MAX_FOUND
         return within and id(part) not in self._seen
 
-    def passes(self, obj: Any) -> bool:
+    def passes(self, obj: object) -> bool:
         try:
             _pickler().dump(obj)
         except Exception:
@@ -92,7 +92,7 @@ def _pickler() -> Any:
     return _Pickler(io.BytesIO())
 
 
-def _parts_safely(path: str, obj: Any, root: bool) -> Iterator[Part]:
+def _parts_safely(path: str, obj: object, root: bool) -> Iterator[Part]:
     try:
         yield from islice(_parts(path, obj, root), _MAX_PARTS)
     except Exception:
@@ -161,7 +161,7 @@ def members(path: str, cls: type) -> Iterator[Part]:
         yield f"{path}.__bases__.{base.__name__}", base
 
 
-def _reduced(path: str, obj: Any) -> Iterator[Part]:
+def _reduced(path: str, obj: object) -> Iterator[Part]:
     """Yield the parts that the pickler would take: constructor arguments, state, items."""
     reduced = _reduction(obj)
     if not isinstance(reduced, tuple):
@@ -175,7 +175,7 @@ def _reduced(path: str, obj: Any) -> Iterator[Part]:
         yield f"{path}.{label}", argument
 
 
-def _reduction(obj: Any) -> Any:
+def _reduction(obj: object) -> Any:
     reduced = _pickler().reducer_override(obj)
     if reduced is not NotImplemented:
         return reduced
@@ -183,7 +183,7 @@ def _reduction(obj: Any) -> Any:
     return by_type(obj) if by_type else obj.__reduce_ex__(4)
 
 
-def _state(path: str, state: Any) -> Iterator[Part]:
+def _state(path: str, state: object) -> Iterator[Part]:
     """Attributes, be they in a dictionary, in slots, or in both."""
     for part in state if isinstance(state, tuple) and len(state) == 2 else (state,):
         if isinstance(part, Mapping):
@@ -196,16 +196,16 @@ def _entries(path: str, mapping: Mapping[Any, Any]) -> Iterator[Part]:
     yield from _pairs(path, mapping.items())
 
 
-def _pairs(path: str, pairs: Iterable[tuple[Any, Any]]) -> Iterator[Part]:
+def _pairs(path: str, pairs: Iterable[tuple[object, object]]) -> Iterator[Part]:
     for key, value in pairs:
         yield f"{path}[{_short(key)}]", value
         yield f"{path}.keys()[{_short(key)}]", key
 
 
-def _items(path: str, items: Iterable[Any]) -> Iterator[Part]:
+def _items(path: str, items: Iterable[object]) -> Iterator[Part]:
     yield from ((f"{path}[{index}]", item) for index, item in enumerate(items))
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 40 else f"{text[:37]}..."

@@ -120,7 +120,7 @@ class ActorClass(ActorMaker[C_co, Maker_co]):
         handle: ActorHandle[C_co] = cls.remote(*(args or ()), **(kwargs or {}))
         return handle
 
-    def bind(self, /, *args: Any, **kwargs: Any) -> ClassNode:
+    def bind(self, /, *args: object, **kwargs: object) -> ClassNode:
         """Return a node of a graph that starts an actor when it is executed; see `skate.dag`.
 
         Args:
@@ -219,7 +219,7 @@ def _making(
     name = spec.cls.__name__
     ordered = given.get("allow_out_of_order_execution") is False
 
-    def remote(*args: Any, **kwargs: Any) -> ActorHandle[Any]:
+    def remote(*args: object, **kwargs: object) -> ActorHandle[Any]:
         if kwargs or not arity.low <= len(args) <= arity.high:
             arity.check(name, args, kwargs)
         if ordered:
@@ -330,7 +330,7 @@ class ActorHandle(ActorTyped[C_co]):
     def __hash__(self) -> int:
         return hash(self._ref)
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         return ActorHandle, (self._ref, self._meta)
 
 
@@ -365,7 +365,7 @@ class ActorMethod(RemoteCallable[P, R_co, Out_co]):
         method: Any = self.options(**options) if options else self
         return method.remote(*(args or ()), **(kwargs or {}))
 
-    def bind(self, /, *args: Any, **kwargs: Any) -> Any:
+    def bind(self, /, *args: object, **kwargs: object) -> Any:
         """Return a node of a graph that makes this call when it is executed; see `skate.dag`."""
         from skate.dag.class_node import bound_method
 
@@ -393,7 +393,7 @@ class ActorMethod(RemoteCallable[P, R_co, Out_co]):
     def options(
         self, *, num_returns: int | Literal["dynamic"], **options: Unpack[CallKeywords]
     ) -> ActorMethod[P, R_co, Any]: ...
-    def options(self, **options: Any) -> Any:
+    def options(self, **options: object) -> Any:
         """Return the same method with some options changed.
 
         Args:
@@ -418,7 +418,7 @@ class ActorMethod(RemoteCallable[P, R_co, Out_co]):
     def __repr__(self) -> str:
         return f"ActorMethod({self._class_name}.{self._name})"
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         return ActorMethod, (self._ref, self._class_name, self._meta, self._options)
 
 
@@ -430,7 +430,7 @@ def decorated(decorator: Any, remote: RemoteCall[Any]) -> RemoteCall[Any]:
     if decorator is None:
         return remote
 
-    def changed(*args: Any, **kwargs: Any) -> Any:
+    def changed(*args: object, **kwargs: object) -> Any:
         return decorator(lambda args, kwargs: remote(*args, **kwargs))(args, kwargs)
 
     changed.__wrapped__ = remote.__wrapped__  # type: ignore[attr-defined]
@@ -444,7 +444,7 @@ def _calling(
     """Return the function behind `handle.method.remote`, which shows the method's signature."""
     low, high = arity.low, arity.high
 
-    def remote(*args: Any, **kwargs: Any) -> Any:
+    def remote(*args: object, **kwargs: object) -> Any:
         if kwargs or not low <= len(args) <= high:
             arity.check(f"{class_name}.{name}", args, kwargs)
         engine = _engine._current or engine_of_actor()
@@ -495,7 +495,7 @@ def method(
 def method(
     *, num_returns: int | Literal["dynamic"], **options: Unpack[CallKeywords]
 ) -> MethodDecoratorOf[Any]: ...
-def method(*args: Any, **options: Any) -> Any:
+def method(*args: object, **options: object) -> Any:
     """Give options to one method of a remote class, as in `@method(num_returns=2)`.
 
     Without options it changes nothing but what type checkers know: see `Actor`.

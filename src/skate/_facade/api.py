@@ -297,7 +297,7 @@ def _check_waitables(given: object) -> bool:
     return False
 
 
-def _reference_of(waitable: Any) -> Any:
+def _reference_of(waitable: object) -> Any:
     return waitable._generator_ref if isinstance(waitable, ObjectRefGenerator) else waitable
 
 

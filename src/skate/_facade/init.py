@@ -172,12 +172,12 @@ def init(
     include_dashboard: bool | None = None,
     dashboard_host: str = "127.0.0.1",
     dashboard_port: int | None = None,
-    job_config: Any = None,
+    job_config: object = None,
     configure_logging: bool = True,
     log_level: int | str | None = None,
     logging_level: int | str | None = None,
     logging_format: str | None = None,
-    logging_config: Any = None,
+    logging_config: object = None,
     log_to_driver: bool | None = None,
     namespace: str | None = None,
     runtime_env: dict[str, Any] | None = None,
@@ -189,7 +189,7 @@ def init(
     engine: str | None = None,
     preload: list[str] | None = None,
     spill_dir: str | None = None,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> ClientContext:
     """Start the engine of this process; without it, the first use starts the default one.
 
@@ -383,7 +383,7 @@ def _check_without_effect(given: dict[str, Any]) -> None:
             )
 
 
-def _checked(name: str, value: Any, module: str, kind: str) -> Any:
+def _checked(name: str, value: object, module: str, kind: str) -> Any:
     """The value, if it is None or of that class. Neither loads a module that nobody asked for."""
     if value is None:
         return None
@@ -394,7 +394,7 @@ def _checked(name: str, value: Any, module: str, kind: str) -> Any:
     raise TypeError(f"{name} takes a {kind}; got {type(value).__name__}: {value!r}")
 
 
-def _module_names(name: str, value: Any) -> list[str] | None:
+def _module_names(name: str, value: object) -> list[str] | None:
     if value is None:
         return None
     if not isinstance(value, (list, tuple)) or not all(isinstance(one, str) for one in value):

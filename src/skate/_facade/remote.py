@@ -92,7 +92,7 @@ class RemoteFunction(RemoteCallable[P, R_co, Out_co]):
         function: Any = self.options(**task_options) if task_options else self
         return function.remote(*(args or ()), **(kwargs or {}))
 
-    def bind(self, /, *args: Any, **kwargs: Any) -> FunctionNode:
+    def bind(self, /, *args: object, **kwargs: object) -> FunctionNode:
         """Return a node of a graph that makes this call when it is executed; see `skate.dag`."""
         from skate.dag import FunctionNode
 
@@ -126,7 +126,7 @@ class RemoteFunction(RemoteCallable[P, R_co, Out_co]):
     def options(
         self, *, num_returns: int, **options: Unpack[TaskKeywords]
     ) -> RemoteFunction[P, R_co, Any]: ...
-    def options(self, **options: Any) -> Any:
+    def options(self, **options: object) -> Any:
         """Return the same function with some options changed.
 
         Args:
@@ -176,7 +176,7 @@ def _starting(spec: FunctionSpec, arity: Arity, options: TaskOptions) -> RemoteC
     """
     low, high = arity.low, arity.high
 
-    def remote(*args: Any, **kwargs: Any) -> Any:
+    def remote(*args: object, **kwargs: object) -> Any:
         if kwargs or not low <= len(args) <= high:
             arity.check(spec.name, args, kwargs)
         engine = _engine._current or current_engine()
@@ -260,7 +260,7 @@ def remote(
 ) -> DecoratorOf[list[ObjectRef[Any]]]: ...
 @overload
 def remote(*, num_returns: int, **options: Unpack[FunctionKeywords]) -> DecoratorOf[Any]: ...
-def remote(*args: Any, **options: Any) -> Any:
+def remote(*args: object, **options: object) -> Any:
     """Make a function or a class remote.
 
     As `@remote`, as `@remote(num_cpus=2, num_returns=2, ...)`, or as `remote(function)`.

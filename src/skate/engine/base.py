@@ -186,7 +186,7 @@ class Context(NamedTuple):
 class AwaitNotes(Protocol):
     """Knows what event loops of this process wait for."""
 
-    def add(self, future: asyncio.Future[Any], ref: ObjectRef[Any]) -> None:
+    def add(self, future: asyncio.Future[Any], ref: ObjectRef[object]) -> None:
         """Note that a future waits for a reference; called on its event loop."""
 
     def discard(self, future: asyncio.Future[Any]) -> None:
@@ -278,7 +278,7 @@ class Engine(ABC):
     def pin(self, ref: ObjectRef[object]) -> None:
         """Keep the object until shutdown: its reference was pickled by someone else's pickler."""
 
-    def reduce(self, ref: ObjectRef[Any]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    def reduce(self, ref: ObjectRef[object]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """How someone else's pickler pickles a reference. Nobody can tell how long such bytes
         live, so the object is kept."""
         from skate._core.refs import _adopt_in
@@ -292,7 +292,7 @@ class Engine(ABC):
     def submit(
         self,
         function: FunctionSpec,
-        args: tuple[Any, ...],
+        args: tuple[object, ...],
         kwargs: dict[str, Any],
         options: TaskOptions,
     ) -> Returned:

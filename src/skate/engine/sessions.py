@@ -65,7 +65,7 @@ class Session:
         return [self.pid, *sorted(pid for pid in pids if state_of(pid) is not None)]
 
     def ask(
-        self, question: str, pid: int | None = None, timeout: float | None = None, **more: Any
+        self, question: str, pid: int | None = None, timeout: float | None = None, **more: object
     ) -> Any:
         """Return what a process answers.
 

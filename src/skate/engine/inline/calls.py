@@ -269,7 +269,7 @@ class Call:
             error, self.name, actor_repr=self.actor_repr, actor_id=self.context.actor_id
         )
 
-    def step(self, function: Callable[[], Any]) -> Any:
+    def step(self, function: Callable[[], object]) -> Any:
         """Run a part of the call as its worker process would: context, environment, resources."""
         with self.surroundings(), applied(self.context.runtime_env, self.variables):
             return function()

@@ -98,16 +98,16 @@ class InlineEngine(Engine):
 
     # -- objects -------------------------------------------------------------------------------
 
-    def put(self, value: Any) -> ObjectRef[Any]:
+    def put(self, value: object) -> ObjectRef[Any]:
         return self._objects.put(value)
 
     def get(
-        self, refs: Sequence[ObjectRef[Any]], timeout: float | None, copy: bool = False
+        self, refs: Sequence[ObjectRef[object]], timeout: float | None, copy: bool = False
     ) -> list[Any]:
         return self._objects.get(refs, timeout, copy)
 
     def wait(
-        self, refs: Sequence[ObjectRef[Any]], num_returns: int, timeout: float | None
+        self, refs: Sequence[ObjectRef[object]], num_returns: int, timeout: float | None
     ) -> tuple[list[ObjectRef[Any]], list[ObjectRef[Any]]]:
         return self._objects.wait(refs, num_returns, timeout)
 
@@ -125,7 +125,7 @@ class InlineEngine(Engine):
     def submit(
         self,
         function: FunctionSpec,
-        args: tuple[Any, ...],
+        args: tuple[object, ...],
         kwargs: dict[str, Any],
         options: TaskOptions,
     ) -> Any:
@@ -229,7 +229,7 @@ class InlineEngine(Engine):
     # -- streams -------------------------------------------------------------------------------
 
     def stream_next(
-        self, generator: ObjectRef[Any], index: int, timeout: float | None
+        self, generator: ObjectRef[object], index: int, timeout: float | None
     ) -> ObjectRef[Any] | None:
         there, ref = self._objects.stream(generator).take(index, timeout)
         if not there:
@@ -258,7 +258,7 @@ class InlineEngine(Engine):
     def create_actor(
         self,
         cls: ClassSpec,
-        args: tuple[Any, ...],
+        args: tuple[object, ...],
         kwargs: dict[str, Any],
         options: ActorOptions,
     ) -> tuple[ObjectRef[Any], ActorMeta]:
@@ -352,9 +352,9 @@ class InlineEngine(Engine):
 
     def call_actor(
         self,
-        actor: ObjectRef[Any],
+        actor: ObjectRef[object],
         method: str,
-        args: tuple[Any, ...],
+        args: tuple[object, ...],
         kwargs: dict[str, Any],
         options: CallOptions,
     ) -> Any:
@@ -383,7 +383,7 @@ class InlineEngine(Engine):
         assert actor is not None
         return actor
 
-    def kill(self, actor: ObjectRef[Any], no_restart: bool) -> None:
+    def kill(self, actor: ObjectRef[object], no_restart: bool) -> None:
         target = self._actor(actor)
         if target.death is not None:
             return

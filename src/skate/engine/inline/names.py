@@ -16,7 +16,7 @@ class Names:
         self._refs: WeakValueDictionary[Key, ObjectRef[Any]] = WeakValueDictionary()
         self._detached: dict[Key, ObjectRef[Any]] = {}
 
-    def add(self, key: Key, ref: ObjectRef[Any], detached: bool) -> None:
+    def add(self, key: Key, ref: ObjectRef[object], detached: bool) -> None:
         if key[1] is not None:
             self._refs[key] = ref
         if detached:

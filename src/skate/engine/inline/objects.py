@@ -118,7 +118,7 @@ class Objects:
         entry: Entry = ref._entry
         return entry
 
-    def stream(self, generator: ObjectRef[Any]) -> InlineStream:
+    def stream(self, generator: ObjectRef[object]) -> InlineStream:
         stream = self.entry(generator).stream
         assert stream is not None
         return stream
@@ -161,7 +161,9 @@ class Objects:
                 return
         callback()
 
-    def get(self, refs: Sequence[ObjectRef[Any]], timeout: float | None, copy: bool) -> list[Any]:
+    def get(
+        self, refs: Sequence[ObjectRef[object]], timeout: float | None, copy: bool
+    ) -> list[Any]:
         """Return the values, or raise the first error among them, as `Engine.get` promises."""
         pending = [ref for ref in refs if not self.ready(ref)]
         if pending:
@@ -201,7 +203,7 @@ class Objects:
         return holds
 
     def wait(
-        self, refs: Sequence[ObjectRef[Any]], num_returns: int, timeout: float | None
+        self, refs: Sequence[ObjectRef[object]], num_returns: int, timeout: float | None
     ) -> tuple[list[ObjectRef[Any]], list[ObjectRef[Any]]]:
         """Return the references that are ready, at most `num_returns`, and the others."""
         if sum(self.ready(ref) for ref in refs) < num_returns:
@@ -216,7 +218,7 @@ class Objects:
         with self.changed:
             return self.changed.wait_for(lambda: self.closed or predicate(), timeout)
 
-    def value(self, ref: ObjectRef[Any], copy: bool = False) -> Any:
+    def value(self, ref: ObjectRef[object], copy: bool = False) -> Any:
         """Return the value of a reference that is done; raises its error."""
         entry = self.entry(ref)
         if entry.error is not None:
@@ -224,7 +226,7 @@ class Objects:
             raise entry.error
         return loads(entry.packed, copy)
 
-    def put(self, value: Any) -> ObjectRef[Any]:
+    def put(self, value: object) -> ObjectRef[Any]:
         serialized = dumps(value)
         ref = self.new()
         self.store(ref, serialized)

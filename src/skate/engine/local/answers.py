@@ -31,7 +31,7 @@ class Answers:
 
     # -- values --------------------------------------------------------------------------------
 
-    def give(self, work: Work, value: Any, start: float) -> None:
+    def give(self, work: Work, value: object, start: float) -> None:
         """Answer with what the function returned."""
         operation, id, _, _, _, _, count, settings = work
         if operation == m.CALL:
@@ -61,7 +61,7 @@ class Answers:
         else:
             self._send(id, m.encode(m.WorkResults(id, values, _micros(start))))
 
-    def _items(self, work: Work, items: Iterator[Any], count: int) -> list[WorkerValue]:
+    def _items(self, work: Work, items: Iterator[object], count: int) -> list[WorkerValue]:
         """Return the first items of a generator, stored as they come; after an error, the
         error."""
         values: list[WorkerValue] = []
@@ -76,7 +76,7 @@ class Answers:
             values += [(FAILED, self._packed_error(work, error), ())] * (count - len(values))
         return values
 
-    def _collect(self, work: Work, items: Any) -> DynamicObjectRefGenerator[Any]:
+    def _collect(self, work: Work, items: object) -> DynamicObjectRefGenerator[Any]:
         """Return all items as references; an error on the way is the last one."""
         refs = []
         try:
@@ -92,7 +92,7 @@ class Answers:
         execution = self._engine.execution
         return execution.remote_error(error, execution.preparation.name_of(work))
 
-    def pack(self, value: Any) -> WorkerValue:
+    def pack(self, value: object) -> WorkerValue:
         return self._keep(_prepared(value))
 
     def _keep(self, serialized: bytes | Serialized) -> WorkerValue:
@@ -143,7 +143,7 @@ class Answers:
         else:
             self._send_error(work, packed, _micros(start))
 
-    def _send_error(self, work: Work, packed: Any, micros: int) -> None:
+    def _send_error(self, work: Work, packed: object, micros: int) -> None:
         id, count = work.id, work.num_returns
         if count <= 1:
             self._send(id, m.encode_result(id, FAILED, packed, (), micros))
@@ -159,7 +159,7 @@ class Answers:
 
     # -- streams -------------------------------------------------------------------------------
 
-    def _stream(self, work: Work, items: Any, start: float) -> None:
+    def _stream(self, work: Work, items: object, start: float) -> None:
         id = work.id
         limit = work.settings.get("backpressure") if work.settings else None
         try:
@@ -193,7 +193,7 @@ class Answers:
         self._credit_came[task_id] = waiter
         await came
 
-    def item(self, task_id: int, index: int, value: Any) -> None:
+    def item(self, task_id: int, index: int, value: object) -> None:
         engine = self._engine
         item_id = engine.next_id()
         packed = self.pack(value)
@@ -256,7 +256,7 @@ def _micros(start: float) -> int:
     return int((time.perf_counter() - start) * 1e6)
 
 
-def _prepared(value: Any) -> bytes | Serialized:
+def _prepared(value: object) -> bytes | Serialized:
     """Return the value in bytes if it is plain and small, else as it can be laid out in memory."""
     if serialization.is_plain((value,)):
         data = pickle.dumps(value, 5)
@@ -292,6 +292,6 @@ def _iterate(items: Any) -> Iterator[Any]:
         ) from None
 
 
-def _close(items: Any) -> None:
+def _close(items: object) -> None:
     if isinstance(items, Generator):
         items.close()

@@ -31,7 +31,7 @@ class PackedArguments:
     __slots__ = ("data", "dependencies", "kind", "nested")
 
     def __init__(
-        self, kind: int, data: Any, dependencies: Dependencies, nested: list[ObjectRef[object]]
+        self, kind: int, data: object, dependencies: Dependencies, nested: list[ObjectRef[object]]
     ) -> None:
         self.kind: int = kind
         self.data: Any = data

@@ -24,7 +24,7 @@ class Asking(Engine):
     home: EngineHome
 
     @abstractmethod
-    def ask(self, method: str, *args: Any) -> Any:
+    def ask(self, method: str, *args: object) -> Any:
         """Call a method of `hub.requests` and return its answer, or raise its error."""
 
     @abstractmethod
@@ -37,12 +37,12 @@ class Asking(Engine):
 
     # -- actors --------------------------------------------------------------------------------
 
-    def id_of_actor(self, ref: ObjectRef[Any]) -> int:
+    def id_of_actor(self, ref: ObjectRef[object]) -> int:
         if ref._home is not self.home:
             raise ActorHandleNotFoundError()
         return ref._id
 
-    def kill(self, actor: ObjectRef[Any], no_restart: bool) -> None:
+    def kill(self, actor: ObjectRef[object], no_restart: bool) -> None:
         self.ask("kill", self.id_of_actor(actor), no_restart)
 
     def get_actor(self, name: str, namespace: str | None) -> tuple[ObjectRef[Any], ActorMeta]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
 
 _VARIABLE = "PYTHONBREAKPOINT"
 _NEEDS_TERMINAL = ("", "pdb.set_trace")  # what it stands for, if it is not said
@@ -16,7 +15,7 @@ def install() -> None:
         sys.breakpointhook = _hook
 
 
-def _hook(*args: Any, **kwargs: Any) -> object:
+def _hook(*args: object, **kwargs: object) -> object:
     if os.environ.get(_VARIABLE, "") not in _NEEDS_TERMINAL:
         return sys.__breakpointhook__(*args, **kwargs)
     raise RuntimeError(

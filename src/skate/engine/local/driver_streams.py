@@ -27,7 +27,7 @@ class DriverStreams(DriverWaits):
         """Wake whoever waits for objects that this thread has completed."""
 
     def stream_next(
-        self, generator: ObjectRef[Any], index: int, timeout: float | None
+        self, generator: ObjectRef[object], index: int, timeout: float | None
     ) -> ObjectRef[Any] | None:
         entry, stream = self.entry_of(generator), self._stream_of(generator)
         waiter = Waiter()

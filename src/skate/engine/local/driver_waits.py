@@ -101,7 +101,7 @@ class DriverWaits(ObjectTable):
         if place is not None:
             self._say(place, self.wait_facts(wanted, waiter=waiter), seconds)
 
-    def _explain_await(self, ref: ObjectRef[Any], place: str, seconds: float) -> None:
+    def _explain_await(self, ref: ObjectRef[object], place: str, seconds: float) -> None:
         if len(self._waits_said) < _MOST_LINES and notices.enabled() and not self.reactor.closed:
             self._say(place, self.wait_facts([ref._entry]), seconds)
 

@@ -72,7 +72,7 @@ class LocalEngine(DriverStreams, Asking):
         labels: Mapping[str, str] | None = None,
         object_store_memory: int | None = None,
         namespace: str | None = None,
-        runtime_env: Mapping[str, Any] | None = None,
+        runtime_env: Mapping[str, object] | None = None,
         log_to_driver: bool = True,
         log_prefix: bool = True,
         preload: Sequence[str] | None = None,
@@ -162,7 +162,7 @@ class LocalEngine(DriverStreams, Asking):
 
     # -- objects -------------------------------------------------------------------------------
 
-    def put(self, value: Any) -> ObjectRef[Any]:
+    def put(self, value: object) -> ObjectRef[Any]:
         self.interrupts.look_briefly()
         return self._put(serialization.dumps(value))
 
@@ -223,7 +223,7 @@ class LocalEngine(DriverStreams, Asking):
         with self.lock:
             self.hub.requests.locate(entry.id)
 
-    def pin(self, ref: ObjectRef[Any]) -> None:
+    def pin(self, ref: ObjectRef[object]) -> None:
         with self.lock:
             self.entry_of(ref).count += 1
 
@@ -239,7 +239,7 @@ class LocalEngine(DriverStreams, Asking):
     def submit(
         self,
         function: FunctionSpec,
-        args: tuple[Any, ...],
+        args: tuple[object, ...],
         kwargs: dict[str, Any],
         options: TaskOptions,
     ) -> Any:
@@ -285,7 +285,7 @@ class LocalEngine(DriverStreams, Asking):
         self._own(entry)
         return self.new_ref(entry)
 
-    def _export(self, spec: Any, function: Any, name: str) -> Any:
+    def _export(self, spec: Any, function: object, name: str) -> Any:
         serialized = dump_function(function, name)
         kind, data = self._keep(serialized)
         key = self.next_id()
@@ -323,7 +323,7 @@ class LocalEngine(DriverStreams, Asking):
         if self.interrupts.pending:
             self.interrupts.deliver()
 
-    def cancel(self, ref: ObjectRef[Any], force: bool, recursive: bool) -> None:
+    def cancel(self, ref: ObjectRef[object], force: bool, recursive: bool) -> None:
         self.ask("cancel", self.entry_of(ref).id, force, recursive)
 
     # -- actors --------------------------------------------------------------------------------
@@ -331,7 +331,7 @@ class LocalEngine(DriverStreams, Asking):
     def create_actor(
         self,
         cls: ClassSpec,
-        args: tuple[Any, ...],
+        args: tuple[object, ...],
         kwargs: dict[str, Any],
         options: ActorOptions,
     ) -> tuple[ObjectRef[Any], ActorMeta]:
@@ -358,9 +358,9 @@ class LocalEngine(DriverStreams, Asking):
 
     def call_actor(
         self,
-        actor: ObjectRef[Any],
+        actor: ObjectRef[object],
         method: str,
-        args: tuple[Any, ...],
+        args: tuple[object, ...],
         kwargs: dict[str, Any],
         options: CallOptions,
     ) -> Any:
@@ -382,7 +382,7 @@ class LocalEngine(DriverStreams, Asking):
 
     # -- surroundings --------------------------------------------------------------------------
 
-    def ask(self, method: str, *args: Any) -> Any:
+    def ask(self, method: str, *args: object) -> Any:
         self.interrupts.look()
         self.collect()
         self.reactor.help()  # what has happened by now is part of the answer

@@ -89,7 +89,7 @@ def _build(request: BuildRequest) -> str:
     return str(folder.interpreter)
 
 
-def _hashable(item: Any) -> Any:
+def _hashable(item: object) -> Any:
     return tuple(item) if isinstance(item, list) else item
 
 

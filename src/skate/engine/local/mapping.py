@@ -46,7 +46,7 @@ def _map(fd: int, size: int, flags: int, on_close: Callable[[], None] | None) ->
         raise OSError(error, os.strerror(error))
     block = (ctypes.c_char * size).from_address(address)
 
-    def unmap(_: Any) -> None:
+    def unmap(_: object) -> None:
         del _live[address]
         libc.munmap(address, size)
         if on_close is not None:

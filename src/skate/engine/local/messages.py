@@ -385,7 +385,7 @@ _NUMBERS: dict[type[tuple[Any, ...]], int] = {kind: n for n, kind in enumerate(M
 WORK, RESULT, RESULTS, HELLO = range(4)
 
 
-def encode(message: tuple[Any, ...]) -> Message:
+def encode(message: tuple[object, ...]) -> Message:
     """Return a message as it is written."""
     return _NUMBERS[type(message)], tuple(message)
 
@@ -409,7 +409,7 @@ def encode_work(
     id: int,
     target: int | str,
     kind: int,
-    data: Any,
+    data: object,
     dependencies: Sequence[tuple[Slot, int, object, int]] | None,
     num_returns: int,
     settings: WorkSettings | None,
@@ -418,7 +418,9 @@ def encode_work(
     return WORK, (operation, id, target, kind, data, dependencies, num_returns, settings)
 
 
-def encode_result(id: int, kind: int, data: Any, contained: Sequence[int], micros: int) -> Message:
+def encode_result(
+    id: int, kind: int, data: object, contained: Sequence[int], micros: int
+) -> Message:
     """Return a `WorkResult` as it is written."""
     return RESULT, (id, kind, data, contained, micros)
 

@@ -138,7 +138,7 @@ class ObjectTable(ABC):
         """Hold an entry that came from elsewhere. The lock is held."""
 
     @abstractmethod
-    def _watch_item(self, generator: ObjectRef[Any], index: int) -> ObjectEntry:
+    def _watch_item(self, generator: ObjectRef[object], index: int) -> ObjectEntry:
         """Return a new entry that will be completed when item `index` of the stream is there."""
 
     def _while_blocked(self, needs: Needs, timeout: float | None) -> bool:
@@ -209,14 +209,14 @@ class ObjectTable(ABC):
                     entry.held = False
                     self._release(entry)
 
-    def entry_of(self, ref: ObjectRef[Any]) -> ObjectEntry:
+    def entry_of(self, ref: ObjectRef[object]) -> ObjectEntry:
         if ref._home is not self.home:
             raise exceptions.StaleReferenceError(ref.hex())
         return ref._entry  # type: ignore[no-any-return]
 
     # -- completion ----------------------------------------------------------------------------
 
-    def complete(self, entry: ObjectEntry, kind: int, data: Any) -> None:
+    def complete(self, entry: ObjectEntry, kind: int, data: object) -> None:
         """Give a pending entry its value and tell everybody who waits. The lock is held."""
         entry.data = data
         entry.kind = kind
@@ -237,7 +237,7 @@ class ObjectTable(ABC):
         else:
             entry.waiters.append(tell)
 
-    def add_done_callback(self, ref: ObjectRef[Any], callback: Callable[[], None]) -> None:
+    def add_done_callback(self, ref: ObjectRef[object], callback: Callable[[], None]) -> None:
         entry = self.entry_of(ref)
         with self.lock:
             if entry.kind is None:
@@ -250,7 +250,7 @@ class ObjectTable(ABC):
     # -- waiting -------------------------------------------------------------------------------
 
     def get(
-        self, refs: Sequence[ObjectRef[Any]], timeout: float | None, copy: bool = False
+        self, refs: Sequence[ObjectRef[object]], timeout: float | None, copy: bool = False
     ) -> list[Any]:
         if len(refs) == 1:
             return [self._get_one(refs[0], timeout, copy)]
@@ -279,7 +279,7 @@ class ObjectTable(ABC):
             self.collect()
         return values
 
-    def get_own(self, ref: ObjectRef[Any]) -> Any:
+    def get_own(self, ref: ObjectRef[object]) -> Any:
         return self._get_one(ref, None, ON_WRITE)
 
     def _name_unreadable(
@@ -293,7 +293,7 @@ class ObjectTable(ABC):
                 add_note(error, f"while {self._described(ref)} was unpickled")
                 return
 
-    def _get_one(self, ref: ObjectRef[Any], timeout: float | None, copy: int) -> Any:
+    def _get_one(self, ref: ObjectRef[object], timeout: float | None, copy: int) -> Any:
         entry = self.entry_of(ref)
         if entry.kind is None:
             self._await({entry}, 1, timeout, fail_fast=True)
@@ -313,7 +313,7 @@ class ObjectTable(ABC):
         return value
 
     def wait(
-        self, refs: Sequence[ObjectRef[Any]], num_returns: int, timeout: float | None
+        self, refs: Sequence[ObjectRef[object]], num_returns: int, timeout: float | None
     ) -> tuple[list[ObjectRef[Any]], list[ObjectRef[Any]]]:
         positions = _first_ready(refs, num_returns)
         if len(positions) < num_returns:
@@ -469,7 +469,7 @@ def main_reason(facts: list[dict[str, object]]) -> str:
     return f"{first['text']}{more}"
 
 
-def _first_ready(refs: Sequence[ObjectRef[Any]], limit: int) -> list[int]:
+def _first_ready(refs: Sequence[ObjectRef[object]], limit: int) -> list[int]:
     """Return the positions of up to `limit` ready references; stops looking when it has them."""
     positions: list[int] = []
     for position, ref in enumerate(refs):

@@ -100,7 +100,7 @@ class WorkerEngine(ObjectTable, Asking):
 
     # -- the hub -------------------------------------------------------------------------------
 
-    def send(self, message: tuple[Any, ...]) -> None:
+    def send(self, message: tuple[object, ...]) -> None:
         """Send one of `messages` to the hub; the lock is held, or order does not matter."""
         self.reactor.collect(self.hub, m.encode(message))
 
@@ -116,7 +116,7 @@ class WorkerEngine(ObjectTable, Asking):
                 else:
                     self._handlers[number](*fields)
 
-    def request(self, method: str, *args: Any, blocking: bool = False) -> Any:
+    def request(self, method: str, *args: object, blocking: bool = False) -> Any:
         """Ask the hub something and wait for the answer."""
         entry = ObjectEntry(self.next_id())
         needs = Needs({entry}, 1, fail_fast=True)
@@ -136,7 +136,7 @@ class WorkerEngine(ObjectTable, Asking):
                 self.entries.pop(entry.id, None)
         return self.load(entry)
 
-    def _on_value(self, id: int, kind: int, data: Any) -> None:
+    def _on_value(self, id: int, kind: int, data: object) -> None:
         entry = self.entries.get(id)
         if entry is not None and entry.kind is None:
             self.complete(entry, kind, data)
@@ -154,7 +154,7 @@ class WorkerEngine(ObjectTable, Asking):
 
     # -- objects -------------------------------------------------------------------------------
 
-    def put(self, value: Any) -> ObjectRef[Any]:
+    def put(self, value: object) -> ObjectRef[Any]:
         return self._put(serialization.dumps(value))
 
     def _put(self, serialized: Serialized) -> ObjectRef[Any]:
@@ -167,7 +167,7 @@ class WorkerEngine(ObjectTable, Asking):
         self.reactor.touch()
         return self.new_ref(entry)
 
-    def put_error(self, packed: Any) -> ObjectRef[Any]:
+    def put_error(self, packed: object) -> ObjectRef[Any]:
         """Return a reference whose value is an error."""
         entry = ObjectEntry(self.next_id())
         with self.lock:
@@ -184,7 +184,7 @@ class WorkerEngine(ObjectTable, Asking):
             self.collect()
         return STORED, self.store.write(serialized, lambda size: self.request("make_room", size))
 
-    def published(self, refs: Sequence[ObjectRef[Any]]) -> tuple[int, ...]:
+    def published(self, refs: Sequence[ObjectRef[object]]) -> tuple[int, ...]:
         """Return the ids of references that leave this process: the hub must know their
         objects."""
         if not refs:
@@ -241,7 +241,7 @@ class WorkerEngine(ObjectTable, Asking):
     ) -> list[dict[str, object]]:
         return list(self.request("waits", [entry.id for entry in wanted if entry.link is None]))
 
-    def pin(self, ref: ObjectRef[Any]) -> None:
+    def pin(self, ref: ObjectRef[object]) -> None:
         with self.lock:
             self.published([ref])
         self.request("pin", ref._id)
@@ -280,7 +280,7 @@ class WorkerEngine(ObjectTable, Asking):
     def submit(
         self,
         function: FunctionSpec,
-        args: tuple[Any, ...],
+        args: tuple[object, ...],
         kwargs: dict[str, Any],
         options: TaskOptions,
     ) -> Any:
@@ -313,7 +313,7 @@ class WorkerEngine(ObjectTable, Asking):
             refs.append(self.new_ref(entry))
         return id, refs
 
-    def _export(self, spec: Any, function: Any, name: str) -> int:
+    def _export(self, spec: Any, function: object, name: str) -> int:
         exported = spec.exported
         if exported is None or exported[0] is not self:
             serialized = dump_function(function, name)
@@ -364,7 +364,7 @@ class WorkerEngine(ObjectTable, Asking):
         else:
             self.reactor.touch()
 
-    def cancel(self, ref: ObjectRef[Any], force: bool, recursive: bool) -> None:
+    def cancel(self, ref: ObjectRef[object], force: bool, recursive: bool) -> None:
         entry = self.entry_of(ref)
         if not self.peers.cancel(entry, force):
             self.request("cancel", entry.id, force, recursive)
@@ -372,7 +372,7 @@ class WorkerEngine(ObjectTable, Asking):
     # -- streams -------------------------------------------------------------------------------
 
     def stream_next(
-        self, generator: ObjectRef[Any], index: int, timeout: float | None
+        self, generator: ObjectRef[object], index: int, timeout: float | None
     ) -> ObjectRef[Any] | None:
         id = self.request("stream_next", generator._id, index, timeout, blocking=True)
         return None if id is None else self.given(id)
@@ -392,27 +392,27 @@ class WorkerEngine(ObjectTable, Asking):
             self.send(m.ReturnLoan(id))
             return ref
 
-    def stream_ready(self, generator: ObjectRef[Any], index: int) -> bool:
+    def stream_ready(self, generator: ObjectRef[object], index: int) -> bool:
         return bool(self.request("stream_ready", generator._id, index))
 
-    def stream_finished(self, generator: ObjectRef[Any], index: int) -> bool:
+    def stream_finished(self, generator: ObjectRef[object], index: int) -> bool:
         return bool(self.request("stream_finished", generator._id, index))
 
-    def stream_close(self, generator: ObjectRef[Any], index: int) -> None:
+    def stream_close(self, generator: ObjectRef[object], index: int) -> None:
         self.request("stream_close", generator._id)
 
-    def stream_abandoned(self, generator: ObjectRef[Any], index: int) -> None:
+    def stream_abandoned(self, generator: ObjectRef[object], index: int) -> None:
         """Do nothing: the generator's reference goes with it, and the stream with that."""
 
     def add_stream_callback(
-        self, generator: ObjectRef[Any], index: int, callback: Callable[[], None]
+        self, generator: ObjectRef[object], index: int, callback: Callable[[], None]
     ) -> None:
         with self.lock:
             entry = self._watch_item(generator, index)
             self.on_complete(entry, lambda _: self.reactor.after.append(callback))
         self.reactor.flush()
 
-    def _watch_item(self, generator: ObjectRef[Any], index: int) -> ObjectEntry:
+    def _watch_item(self, generator: ObjectRef[object], index: int) -> ObjectEntry:
         entry = ObjectEntry(self.next_id())
         entry.asked = True
         with self.lock:
@@ -430,7 +430,7 @@ class WorkerEngine(ObjectTable, Asking):
     def create_actor(
         self,
         cls: ClassSpec,
-        args: tuple[Any, ...],
+        args: tuple[object, ...],
         kwargs: dict[str, Any],
         options: ActorOptions,
     ) -> tuple[ObjectRef[Any], ActorMeta]:
@@ -455,9 +455,9 @@ class WorkerEngine(ObjectTable, Asking):
 
     def call_actor(
         self,
-        actor: ObjectRef[Any],
+        actor: ObjectRef[object],
         method: str,
-        args: tuple[Any, ...],
+        args: tuple[object, ...],
         kwargs: dict[str, Any],
         options: CallOptions,
     ) -> Any:
@@ -480,7 +480,7 @@ class WorkerEngine(ObjectTable, Asking):
             for printer in self.printers:
                 printer.finish_line(ended)
 
-    def ask(self, method: str, *args: Any) -> Any:
+    def ask(self, method: str, *args: object) -> Any:
         return self.request(method, *args)
 
     def new_object(self) -> ObjectRef[Any]:

@@ -34,19 +34,19 @@ class Carried:
         """Those inside the value."""
         return self._serialized.refs
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         content = self._serialized
         buffers = [pickle.PickleBuffer(buffer) for buffer in content.buffers]
         carriers = [carrier for ref in content.refs if (carrier := ref._entry.carrier())]
         return _arrived, (content.payload, buffers, carriers)
 
 
-def carried(value: Any, name: str) -> Any:
+def carried(value: object, name: str) -> Any:
     """What to give to Ray for a value. Raises TypeError for what cannot be serialised."""
     return value if is_plain((value,)) or _is_simple(value) else Carried(dumps(value, name))
 
 
-def _is_simple(value: Any) -> bool:
+def _is_simple(value: object) -> bool:
     """Whether it is a list or dictionary of plain values, or of such lists: Ray's pickler makes
     the same of those, in one step. None of them twice, as Ray would make two of it."""
     if not _is_container(value):
@@ -60,15 +60,15 @@ def _is_simple(value: Any) -> bool:
     )
 
 
-def _is_container(value: Any) -> bool:
+def _is_container(value: object) -> bool:
     return type(value) is list or (type(value) is dict and set(map(type, value)) <= {str})
 
 
-def _items(value: Any) -> Any:
+def _items(value: object) -> Any:
     return value.values() if type(value) is dict else value
 
 
-def arrived_reference(carrier: Any) -> ObjectRef[Any]:
+def arrived_reference(carrier: object) -> ObjectRef[Any]:
     """This process's reference for what some pickle contained."""
     return attached().references.of_carrier(carrier)
 

@@ -58,7 +58,7 @@ class RayEngine(Engine):
 
     # -- objects -------------------------------------------------------------------------------
 
-    def put(self, value: Any) -> ObjectRef[Any]:
+    def put(self, value: object) -> ObjectRef[Any]:
         content = carried(value, "value")
         with translating:
             return self.references.new(ray.put(content))
@@ -69,7 +69,7 @@ class RayEngine(Engine):
         return self.references.new(ray.put(theirs))
 
     def get(
-        self, refs: Sequence[ObjectRef[Any]], timeout: float | None, copy: bool = False
+        self, refs: Sequence[ObjectRef[object]], timeout: float | None, copy: bool = False
     ) -> list[Any]:
         arrived = None if copy else self._arrived(refs)
         if arrived is not None:
@@ -79,13 +79,13 @@ class RayEngine(Engine):
         with copying():
             return self._get(refs, timeout)
 
-    def _get(self, refs: Sequence[ObjectRef[Any]], timeout: float | None) -> list[Any]:
+    def _get(self, refs: Sequence[ObjectRef[object]], timeout: float | None) -> list[Any]:
         wanted = [self.references.ray_ref(ref) for ref in refs]
         with translating:
             found: list[Any] = ray.get(wanted, timeout=_limited(timeout))
         return found
 
-    def _arrived(self, refs: Sequence[ObjectRef[Any]]) -> list[Any] | None:
+    def _arrived(self, refs: Sequence[ObjectRef[object]]) -> list[Any] | None:
         """The value that a callback has just brought: asking Ray again would block a loop."""
         if len(refs) != 1 or refs[0]._home is not self.references:
             return None
@@ -98,13 +98,13 @@ class RayEngine(Engine):
         return [value]
 
     def wait(
-        self, refs: Sequence[ObjectRef[Any]], num_returns: int, timeout: float | None
+        self, refs: Sequence[ObjectRef[object]], num_returns: int, timeout: float | None
     ) -> tuple[list[ObjectRef[Any]], list[ObjectRef[Any]]]:
         wanted = {self.references.ray_ref(ref): ref for ref in refs}
         return self._wait(wanted, num_returns, timeout)
 
     def wait_mixed(
-        self, waitables: Sequence[Any], num_returns: int, timeout: float | None
+        self, waitables: Sequence[object], num_returns: int, timeout: float | None
     ) -> tuple[list[Any], list[Any]]:
         return self._wait({self._waitable(w): w for w in waitables}, num_returns, timeout)
 
@@ -137,10 +137,10 @@ class RayEngine(Engine):
         candidates = chosen.union(ready)
         return set([one for one in wanted if one in candidates][: len(chosen)])
 
-    def add_done_callback(self, ref: ObjectRef[Any], callback: Callable[[], None]) -> None:
+    def add_done_callback(self, ref: ObjectRef[object], callback: Callable[[], None]) -> None:
         entry = ref._entry
 
-        def done(value: Any) -> None:
+        def done(value: object) -> None:
             entry.arrived[:] = [value]
             callback()
 
@@ -149,10 +149,10 @@ class RayEngine(Engine):
     def adopt(self, id: int) -> ObjectRef[Any]:
         return self.references.of_id(id)
 
-    def pin(self, ref: ObjectRef[Any]) -> None:
+    def pin(self, ref: ObjectRef[object]) -> None:
         self._pinned.add(ref)
 
-    def reduce(self, ref: ObjectRef[Any]) -> Any:
+    def reduce(self, ref: ObjectRef[object]) -> Any:
         carrier = ref._entry.carrier()
         if carrier is None:
             return super().reduce(ref)
@@ -164,7 +164,7 @@ class RayEngine(Engine):
     def submit(
         self,
         function: FunctionSpec,
-        args: tuple[Any, ...],
+        args: tuple[object, ...],
         kwargs: dict[str, Any],
         options: TaskOptions,
     ) -> Any:
@@ -183,29 +183,29 @@ class RayEngine(Engine):
             return ObjectRefGenerator(self.references.new_stream(made))
         return None if made is None else [self.references.new(ref) for ref in made]
 
-    def cancel(self, ref: ObjectRef[Any], force: bool, recursive: bool) -> None:
+    def cancel(self, ref: ObjectRef[object], force: bool, recursive: bool) -> None:
         with translating:
             ray.cancel(self.references.ray_ref(ref), force=force, recursive=recursive)
 
     def stream_next(
-        self, generator: ObjectRef[Any], index: int, timeout: float | None
+        self, generator: ObjectRef[object], index: int, timeout: float | None
     ) -> ObjectRef[Any] | None:
         return streams.take(generator._entry, index, timeout, self.references)
 
-    def stream_ready(self, generator: ObjectRef[Any], index: int) -> bool:
+    def stream_ready(self, generator: ObjectRef[object], index: int) -> bool:
         return streams.is_ready(generator._entry)
 
-    def stream_finished(self, generator: ObjectRef[Any], index: int) -> bool:
+    def stream_finished(self, generator: ObjectRef[object], index: int) -> bool:
         return streams.is_finished(generator._entry)
 
-    def stream_close(self, generator: ObjectRef[Any], index: int) -> None:
+    def stream_close(self, generator: ObjectRef[object], index: int) -> None:
         self._closing.close(generator._entry)
 
-    def stream_abandoned(self, generator: ObjectRef[Any], index: int) -> None:
+    def stream_abandoned(self, generator: ObjectRef[object], index: int) -> None:
         self._closing.close(generator._entry)
 
     def add_stream_callback(
-        self, generator: ObjectRef[Any], index: int, callback: Callable[[], None]
+        self, generator: ObjectRef[object], index: int, callback: Callable[[], None]
     ) -> None:
         streams.when_ready(generator._entry, callback)
 
@@ -214,7 +214,7 @@ class RayEngine(Engine):
     def create_actor(
         self,
         cls: ClassSpec,
-        args: tuple[Any, ...],
+        args: tuple[object, ...],
         kwargs: dict[str, Any],
         options: ActorOptions,
     ) -> tuple[ObjectRef[Any], ActorMeta]:
@@ -233,9 +233,9 @@ class RayEngine(Engine):
 
     def call_actor(
         self,
-        actor: ObjectRef[Any],
+        actor: ObjectRef[object],
         method: str,
-        args: tuple[Any, ...],
+        args: tuple[object, ...],
         kwargs: dict[str, Any],
         options: CallOptions,
     ) -> Any:
@@ -249,7 +249,7 @@ class RayEngine(Engine):
             made = remote(positional, named)
         return self._returned(made, options.num_returns)
 
-    def kill(self, actor: ObjectRef[Any], no_restart: bool) -> None:
+    def kill(self, actor: ObjectRef[object], no_restart: bool) -> None:
         with translating:
             ray.kill(self.references.actor(actor).handle, no_restart=no_restart)
 
@@ -297,7 +297,7 @@ class RayEngine(Engine):
         return str(ray.get_runtime_context().gcs_address)
 
     def locations(
-        self, refs: Sequence[ObjectRef[Any]], timeout_ms: int
+        self, refs: Sequence[ObjectRef[object]], timeout_ms: int
     ) -> dict[ObjectRef[Any], dict[str, Any]]:
         theirs = {self.references.ray_ref(ref): ref for ref in refs}
         with translating:
@@ -331,7 +331,7 @@ class RayEngine(Engine):
         )
         return self.references.of_group(group)
 
-    def remove_placement_group(self, group: ObjectRef[Any]) -> None:
+    def remove_placement_group(self, group: ObjectRef[object]) -> None:
         remove_placement_group(group._entry.group)
 
     def get_placement_group(self, name: str) -> tuple[ObjectRef[Any], list[dict[str, float]]]:

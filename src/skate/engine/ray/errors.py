@@ -15,7 +15,7 @@ from skate.engine.ray.carrying import Carried
 class _Sent(ours.TaskError):
     """Pickled by skate, so that the user's classes are the same where they come back to."""
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         plain = ours.TaskError.__new__(ours.TaskError)
         plain.args = self.args
         plain.__dict__.update(self.__dict__)

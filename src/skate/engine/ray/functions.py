@@ -60,7 +60,7 @@ class _Exports:
         return self._forms[key]
 
 
-def _name_like(task: Any, function: Any, name: str) -> None:
+def _name_like(task: Any, function: object, name: str) -> None:
     inner = getattr(function, "func", function)  # of a functools.partial
     task.__name__ = name
     task.__qualname__ = getattr(inner, "__qualname__", name)
@@ -79,7 +79,7 @@ def _form(options: TaskOptions) -> Callable[[Any, str], Callable[..., Any]]:
 
 
 def _single(function: Any, name: str) -> Callable[..., Any]:
-    def task(*args: Any, **kwargs: Any) -> Any:
+    def task(*args: object, **kwargs: object) -> Any:
         attached()
         try:
             return answer(function(*args, **kwargs), 1, name)
@@ -91,7 +91,7 @@ def _single(function: Any, name: str) -> Callable[..., Any]:
 
 def _several(count: int) -> Callable[[Any, str], Callable[..., Any]]:
     def form(function: Any, name: str) -> Callable[..., Any]:
-        def task(*args: Any, **kwargs: Any) -> Any:
+        def task(*args: object, **kwargs: object) -> Any:
             attached()
             try:
                 return answer(function(*args, **kwargs), count, name)
@@ -104,7 +104,7 @@ def _several(count: int) -> Callable[[Any, str], Callable[..., Any]]:
 
 
 def _streaming(function: Any, name: str) -> Callable[..., Any]:
-    def task(*args: Any, **kwargs: Any) -> Any:
+    def task(*args: object, **kwargs: object) -> Any:
         attached()
         try:
             for item in items(function(*args, **kwargs), name):
@@ -117,7 +117,7 @@ def _streaming(function: Any, name: str) -> Callable[..., Any]:
 
 def _dynamic(retried: Retried) -> Callable[[Any, str], Callable[..., Any]]:
     def form(function: Any, name: str) -> Callable[..., Any]:
-        def task(*args: Any, **kwargs: Any) -> Any:
+        def task(*args: object, **kwargs: object) -> Any:
             attached()
             try:
                 return collected(function(*args, **kwargs), name, retried)
@@ -129,7 +129,7 @@ def _dynamic(retried: Retried) -> Callable[[Any, str], Callable[..., Any]]:
     return form
 
 
-def collected(value: Any, name: str, retried: Retried = False) -> Carried:
+def collected(value: object, name: str, retried: Retried = False) -> Carried:
     """References to all items, as one value; an error on the way is the last of them, unless
     the call is to be made again.
 
@@ -146,14 +146,14 @@ def collected(value: Any, name: str, retried: Retried = False) -> Carried:
     return Carried(dumps(DynamicObjectRefGenerator(refs), "result"))
 
 
-def answer(value: Any, count: int, name: str) -> Any:
+def answer(value: object, count: int, name: str) -> Any:
     """What a call with a fixed number of values gives to Ray, which knows what of a generator."""
     if isinstance(value, GeneratorType):
         return _carried_items(value, name)
     return carried(value, "result") if count == 1 else split(value, count)
 
 
-def _carried_items(generator: Iterator[Any], name: str) -> Iterator[Any]:
+def _carried_items(generator: Iterator[object], name: str) -> Iterator[Any]:
     try:
         for item in generator:
             yield carried(item, "result")
@@ -161,7 +161,7 @@ def _carried_items(generator: Iterator[Any], name: str) -> Iterator[Any]:
         raise sent(error, name) from None
 
 
-def split(value: Any, count: int) -> list[Any] | None:
+def split(value: object, count: int) -> list[Any] | None:
     """A returned value as `count` values for Ray."""
     if count == 0:
         return None

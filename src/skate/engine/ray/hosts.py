@@ -51,7 +51,7 @@ class _Host:
     _cls: Any  # the user's class; a `Carried` of it before it travels
     _meta: ActorMeta
 
-    def __init__(self, /, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, /, *args: object, **kwargs: object) -> None:
         global _hosted
         attached()
         _hosted = self._meta
@@ -92,25 +92,25 @@ class Host(_Host):
     def constructed(self) -> None:
         """Answers when the constructor is done."""
 
-    def call(self, method: str, /, *args: Any, **kwargs: Any) -> Any:
+    def call(self, method: str, /, *args: object, **kwargs: object) -> Any:
         try:
             return answer(self._invoke(method, args, kwargs), 1, method)
         except Exception as error:
             raise self._sent(error, method) from None
 
-    def several(self, method: str, count: int, /, *args: Any, **kwargs: Any) -> Any:
+    def several(self, method: str, count: int, /, *args: object, **kwargs: object) -> Any:
         try:
             return answer(self._invoke(method, args, kwargs), count, method)
         except Exception as error:
             raise self._sent(error, method) from None
 
-    def dynamic(self, method: str, /, *args: Any, **kwargs: Any) -> Any:
+    def dynamic(self, method: str, /, *args: object, **kwargs: object) -> Any:
         try:
             return collected(self._invoke(method, args, kwargs), method)
         except Exception as error:
             raise self._sent(error, method) from None
 
-    def stream(self, method: str, /, *args: Any, **kwargs: Any) -> Iterator[Any]:
+    def stream(self, method: str, /, *args: object, **kwargs: object) -> Iterator[Any]:
         try:
             asked = perf_counter()
             for item in items(self._invoke(method, args, kwargs), method):
@@ -131,19 +131,19 @@ class AsyncHost(_Host):
     async def constructed(self) -> None:
         """Answers when the constructor is done."""
 
-    async def call(self, method: str, /, *args: Any, **kwargs: Any) -> Any:
+    async def call(self, method: str, /, *args: object, **kwargs: object) -> Any:
         try:
             return carried(await self._awaited(method, args, kwargs), "result")
         except Exception as error:
             raise self._sent(error, method) from None
 
-    async def several(self, method: str, count: int, /, *args: Any, **kwargs: Any) -> Any:
+    async def several(self, method: str, count: int, /, *args: object, **kwargs: object) -> Any:
         try:
             return split(await self._awaited(method, args, kwargs), count)
         except Exception as error:
             raise self._sent(error, method) from None
 
-    async def dynamic(self, method: str, /, *args: Any, **kwargs: Any) -> Any:
+    async def dynamic(self, method: str, /, *args: object, **kwargs: object) -> Any:
         try:
             value = await self._awaited(method, args, kwargs)
             if inspect.isasyncgen(value):
@@ -152,7 +152,7 @@ class AsyncHost(_Host):
         except Exception as error:
             raise self._sent(error, method) from None
 
-    async def stream(self, method: str, /, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+    async def stream(self, method: str, /, *args: object, **kwargs: object) -> AsyncIterator[Any]:
         try:
             value = await self._awaited(method, args, kwargs)
             if not inspect.isasyncgen(value):
@@ -164,7 +164,7 @@ class AsyncHost(_Host):
         except Exception as error:
             raise self._sent(error, method) from None
 
-    async def _awaited(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    async def _awaited(self, method: str, args: tuple[object, ...], kwargs: dict[str, Any]) -> Any:
         value = self._invoke(method, args, kwargs)
         return await value if inspect.isawaitable(value) else value
 
@@ -214,7 +214,7 @@ def _is_direct(name: str) -> bool:
 
 
 def _direct(name: str) -> Any:
-    def method(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+    def method(self: Any, /, *args: object, **kwargs: object) -> Any:
         try:
             return carried(method_of(self._instance, name)(*args, **kwargs), "result")
         except Exception as error:
@@ -224,7 +224,7 @@ def _direct(name: str) -> Any:
 
 
 def _direct_async(name: str) -> Any:
-    async def method(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+    async def method(self: Any, /, *args: object, **kwargs: object) -> Any:
         try:
             return carried(await self._awaited(name, args, kwargs), "result")
         except Exception as error:

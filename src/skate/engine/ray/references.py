@@ -109,7 +109,7 @@ class References:
         """For what Ray has just made."""
         return self._add(int.from_bytes(ray_ref.binary(), "big"), Value(ray_ref))
 
-    def new_stream(self, generator: Any) -> ObjectRef[Any]:
+    def new_stream(self, generator: object) -> ObjectRef[Any]:
         entry = RayStream(generator)
         return self._add(int.from_bytes(entry.ref.binary(), "big"), entry)
 
@@ -131,7 +131,7 @@ class References:
     def of_group(self, group: Any) -> ObjectRef[object]:
         return self._known(int.from_bytes(group.id.binary(), "big"), RayGroup, group)
 
-    def _known(self, id: int, kind: Any, counterpart: Any) -> ObjectRef[object]:
+    def _known(self, id: int, kind: Any, counterpart: object) -> ObjectRef[object]:
         ref = self._refs.get(id)
         if ref is None:
             with self._adopting:
@@ -150,13 +150,13 @@ class References:
         group_id = ray.PlacementGroupID(id.to_bytes(_GROUP_BITS // 8, "big"))
         return self._known(id, RayGroup, PlacementGroup(group_id))
 
-    def ray_ref(self, ref: ObjectRef[Any]) -> Any:
+    def ray_ref(self, ref: ObjectRef[object]) -> Any:
         """Ray's reference. Raises StaleReferenceError for one of another session."""
         if ref._home is not self:
             raise StaleReferenceError(ref.hex())
         return ref._entry.ref
 
-    def actor(self, ref: ObjectRef[Any]) -> RayActor:
+    def actor(self, ref: ObjectRef[object]) -> RayActor:
         """The actor of a handle. Raises ActorHandleNotFoundError for one of another session."""
         if ref._home is not self:
             raise ActorHandleNotFoundError()

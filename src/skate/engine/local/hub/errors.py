@@ -6,7 +6,7 @@ import errno
 import os
 import resource
 import signal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from skate import exceptions
 from skate._core import serialization
@@ -147,7 +147,7 @@ def actor_died(actor: HubActor, reason: StopReason) -> exceptions.ActorDiedError
     )
 
 
-def actor_unavailable(actor: HubActor, reason: Any) -> exceptions.ActorUnavailableError:
+def actor_unavailable(actor: HubActor, reason: object) -> exceptions.ActorUnavailableError:
     return exceptions.ActorUnavailableError(
         f"{actor.class_name} is being restarted, because {reason}", hex_id(actor.id)
     )

@@ -284,5 +284,5 @@ class Hub:
         self.lifecycle.declare_dead(actor, error)
 
 
-def _ignore(worker: WorkerProcess, *fields: Any) -> None:
+def _ignore(worker: WorkerProcess, *fields: object) -> None:
     pass

@@ -87,7 +87,7 @@ class Planner:
         with self._lock:
             return self._remember(key, options, self._make_call_plan(actor, options))
 
-    def _remember(self, key: Any, options: Any, plan: WorkPlan) -> WorkPlan:
+    def _remember(self, key: object, options: object, plan: WorkPlan) -> WorkPlan:
         if len(self._plans) >= _MOST_PLANS:
             self._plans.clear()
         self._plans[key] = (options, plan)
@@ -214,14 +214,14 @@ class Planner:
             )
         return group
 
-    def _runtime_env(self, own: Mapping[str, Any] | None) -> dict[str, Any]:
+    def _runtime_env(self, own: Mapping[str, object] | None) -> dict[str, Any]:
         """Return the session's environment with the task's own on top; variables are merged."""
         if own:
             check_possible_here(own, installs=True)
         return merge_runtime_envs(self._info.runtime_env, own)
 
     def _environment(
-        self, runtime_env: Mapping[str, Any] | None, demand: Mapping[str, float]
+        self, runtime_env: Mapping[str, object] | None, demand: Mapping[str, float]
     ) -> Environment:
         env = self._runtime_env(runtime_env)
         items: dict[str, Any] = {}
@@ -314,14 +314,14 @@ def _demand(options: TaskOptions | ActorOptions, default_cpus: float) -> dict[st
 
 
 @lru_cache(maxsize=8)
-def _packed_hook(hook: Any) -> bytes:
+def _packed_hook(hook: object) -> bytes:
     """Return the hook, packed once: the bytes may differ from time to time, and with them the
     workers that fit."""
     packed: bytes = cloudpickle.dumps(hook)
     return packed
 
 
-def _packed_exceptions(allowed: Any) -> Any:
+def _packed_exceptions(allowed: object) -> Any:
     """Return them as a worker gets them; a worker's own arrive packed, as the driver may not
     know them."""
     if isinstance(allowed, bytes):

@@ -57,7 +57,7 @@ class Submissions:
         id: int,
         key: int,
         kind: int,
-        data: Any,
+        data: object,
         dependencies: Sequence[tuple[m.Slot, int]],
         nested: Sequence[int],
         options_key: int,
