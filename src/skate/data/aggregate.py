@@ -40,6 +40,9 @@ __all__ = [
 ]  # fmt: skip
 
 
+Kernel = tuple["str | list[str] | None", str, object]  # column, Arrow's function, its options
+
+
 class Count(BuiltinAggregate):
     """The number of rows, or of rows in which a column is not None."""
 
@@ -50,7 +53,7 @@ class Count(BuiltinAggregate):
     ) -> None:
         super().__init__(on, ignore_nulls, alias_name)
 
-    def zero(self, key: Any = None) -> int:
+    def zero(self, key: object = None) -> int:
         return 0
 
     def aggregate_block(self, block: Block) -> int:
@@ -64,7 +67,7 @@ class Count(BuiltinAggregate):
     def output_type(self, input_schema: pa.Schema) -> pa.DataType:
         return pa.int64()
 
-    def arrow(self) -> tuple[Any, str, Any] | None:
+    def arrow(self) -> Kernel | None:
         if self.on is None:
             return [], "count_all", None
         return self.on, "count", pc.CountOptions("only_valid" if self.ignore_nulls else "all")
@@ -82,7 +85,7 @@ class _Reduction(BuiltinAggregate):
         value = reduce(self.column(block), skip_nulls=self.ignore_nulls, min_count=1).as_py()
         return NULL if value is None and not self.ignore_nulls else value
 
-    def combine(self, current_accumulator: Any, new: Any) -> Any:
+    def combine(self, current_accumulator: object, new: object) -> Any:
         if isinstance(current_accumulator, Null) or isinstance(new, Null):
             return NULL
         if current_accumulator is None or new is None:
@@ -99,7 +102,7 @@ class _Reduction(BuiltinAggregate):
         column = self.column(input_schema.empty_table())
         return getattr(pc, self.kernel)(column).type
 
-    def arrow(self) -> tuple[Any, str, Any] | None:
+    def arrow(self) -> Kernel | None:
         return self.on, self.kernel, self._options()
 
 
@@ -115,11 +118,11 @@ class _Extreme(_Reduction):
         on: str | None = None,
         ignore_nulls: bool = True,
         alias_name: str | None = None,
-        zero_factory: Callable[[], Any] | None = None,
+        zero_factory: Callable[[], object] | None = None,
     ) -> None:
         super().__init__(on, ignore_nulls, alias_name)
 
-    def combine(self, current_accumulator: Any, new: Any) -> Any:
+    def combine(self, current_accumulator: object, new: object) -> Any:
         """NaN, which is what a block without any number has, is neither small nor large."""
         if is_nan(current_accumulator) or is_nan(new):
             return new if is_nan(current_accumulator) else current_accumulator
@@ -146,11 +149,11 @@ class AbsMax(_Extreme):
     def column(self, block: Block) -> pa.ChunkedArray:
         return pc.abs(super().column(block))
 
-    def finalize(self, accumulator: Any) -> Any:
+    def finalize(self, accumulator: object) -> Any:
         found = super().finalize(accumulator)
         return None if is_nan(found) else found
 
-    def arrow(self) -> tuple[Any, str, Any] | None:
+    def arrow(self) -> Kernel | None:
         return None
 
 
@@ -180,7 +183,7 @@ class Mean(BuiltinAggregate):
     def output_type(self, input_schema: pa.Schema) -> pa.DataType:
         return pa.float64()
 
-    def arrow(self) -> tuple[Any, str, Any] | None:
+    def arrow(self) -> Kernel | None:
         return self.on, "mean", self._options()
 
 
@@ -235,7 +238,7 @@ class Std(BuiltinAggregate):
     def output_type(self, input_schema: pa.Schema) -> pa.DataType:
         return pa.float64()
 
-    def arrow(self) -> tuple[Any, str, Any] | None:
+    def arrow(self) -> Kernel | None:
         options = pc.VarianceOptions(ddof=self.ddof, skip_nulls=self.ignore_nulls)
         return self.on, "stddev", options
 

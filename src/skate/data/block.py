@@ -71,12 +71,12 @@ class BlockAccessor:
         self._block = block
 
     @staticmethod
-    def for_block(block: Any) -> BlockAccessor:
+    def for_block(block: object) -> BlockAccessor:
         """Of an Arrow table, a pandas frame or a dictionary of arrays."""
         return BlockAccessor(block_of_batch(block))
 
     @staticmethod
-    def batch_to_block(batch: Any) -> Block:
+    def batch_to_block(batch: object) -> Block:
         return block_of_batch(batch)
 
     def to_block(self) -> Block:
@@ -149,6 +149,6 @@ class BlockAccessor:
         return function.finalize(function.add(function.zero(), self._block))
 
     def get_metadata(
-        self, input_files: list[str] | None = None, exec_stats: Any = None
+        self, input_files: list[str] | None = None, exec_stats: object = None
     ) -> BlockMetadata:
         return BlockMetadata(self.num_rows(), self.size_bytes(), input_files, exec_stats)

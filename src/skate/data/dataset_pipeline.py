@@ -10,7 +10,7 @@ and a dataset that is repeated is computed once.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any
@@ -193,7 +193,7 @@ class DatasetPipeline(Repeated):
         return DatasetPipeline(Epochs(start), self._times)
 
     def split(
-        self, n: int, *, equal: bool = False, locality_hints: Any = None
+        self, n: int, *, equal: bool = False, locality_hints: Sequence[object] | None = None
     ) -> list[PipelinePart]:
         """Split the pipeline for consumers in parallel; see `Dataset.streaming_split`.
 
@@ -255,10 +255,10 @@ class DatasetPipeline(Repeated):
             "Dataset, which has all operations"
         )
 
-    def _each(self, method: str, *args: Any, **kwargs: Any) -> DatasetPipeline:
+    def _each(self, method: str, *args: object, **kwargs: object) -> DatasetPipeline:
         return self.foreach_window(lambda window: getattr(window, method)(*args, **kwargs))
 
-    def _write(self, method: str, *args: Any, **kwargs: Any) -> None:
+    def _write(self, method: str, *args: object, **kwargs: object) -> None:
         self._check_end("end to write")
         for window in self.iter_datasets():
             getattr(window, method)(*args, **kwargs)

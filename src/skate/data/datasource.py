@@ -29,6 +29,7 @@ from skate.data._io.sinks import (
 
 if TYPE_CHECKING:
     from skate.data._expressions.expression import Expr
+    from skate.data._io.paths import Paths
     from skate.data._settings.context import DataContext
 
 __all__ = [
@@ -217,7 +218,7 @@ class FileBasedDatasource(Datasource):
 
     def __init__(
         self,
-        paths: object,
+        paths: Paths,
         *,
         open_stream_args: dict[str, object] | None = None,
         **options: object,

@@ -65,7 +65,7 @@ class DataType:
             return None
 
     @classmethod
-    def infer_dtype(cls, value: Any) -> DataType:
+    def infer_dtype(cls, value: object) -> DataType:
         """The type of a value."""
         if isinstance(value, (np.ndarray, np.generic)):
             return cls(value.dtype)
@@ -138,7 +138,7 @@ class DataType:
     def is_python_type(self) -> bool:
         return isinstance(self._physical_dtype, type)
 
-    def to_arrow_dtype(self, values: Any = None) -> pa.DataType:
+    def to_arrow_dtype(self, values: object = None) -> pa.DataType:
         """Arrow's type; for a Python type, that of its zero value or of the given values."""
         kind = self._physical_dtype
         if self.is_arrow_type():
@@ -199,7 +199,7 @@ for _kind in (
 
 
 def _plain(name: str) -> Any:
-    def make(cls: type[DataType], *arguments: Any) -> DataType:
+    def make(cls: type[DataType], *arguments: object) -> DataType:
         return cls(getattr(pa, name)(*arguments))
 
     make.__name__ = name.rstrip("_")

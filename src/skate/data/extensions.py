@@ -8,7 +8,7 @@ array of the other.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,10 @@ from skate._core.public_names import name_publicly
 from skate.data._arrow import tensors
 from skate.data._arrow.pandas_tensors import TensorArray, TensorDtype
 from skate.data._arrow.tensor_format import FixedShapeTensorFormat
+
+if TYPE_CHECKING:
+    from skate._core.arrays import Array
+
 
 TensorArrayElement = np.ndarray
 FixedShapeTensorType = pa.FixedShapeTensorType
@@ -79,7 +83,7 @@ class ArrowVariableShapedTensorArray(ArrowTensorArray):
     """A column of tensors of several shapes."""
 
     @staticmethod
-    def from_numpy(arr: Any, column_name: str | None = None) -> pa.Array:
+    def from_numpy(arr: object, column_name: str | None = None) -> pa.Array:
         if not isinstance(arr, (np.ndarray, Sequence)) or not len(arr):
             raise ValueError(f"tensors come as a list or an array that is not empty; got {arr!r}")
         return _column_of_tensors(list(arr), column_name)
@@ -104,7 +108,7 @@ class ArrowPythonObjectArray(metaclass=_Recognised):
     )
 
     @staticmethod
-    def from_objects(objects: Sequence[Any]) -> pa.Array:
+    def from_objects(objects: Sequence[object]) -> pa.Array:
         return tensors._objects(objects)
 
 
@@ -123,7 +127,7 @@ def create_arrow_fixed_shape_tensor_type(shape: Sequence[int], dtype: pa.DataTyp
     return pa.fixed_shape_tensor(dtype, tuple(shape))
 
 
-def _create_possibly_ragged_ndarray(values: Any) -> np.ndarray[Any, Any]:
+def _create_possibly_ragged_ndarray(values: Any) -> Array:
     """One array of all tensors if they have one shape, else an array of objects."""
     arrays = [np.asarray(value) for value in values]
     if len({array.shape for array in arrays}) == 1:
@@ -131,7 +135,7 @@ def _create_possibly_ragged_ndarray(values: Any) -> np.ndarray[Any, Any]:
     return create_ragged_ndarray(arrays)
 
 
-def create_ragged_ndarray(values: Sequence[object]) -> np.ndarray[Any, Any]:
+def create_ragged_ndarray(values: Sequence[object]) -> Array:
     """An array of objects: one tensor for each array or list, other values as they are."""
     lists = (list, tuple, np.ndarray)
     return tensors._array_of_objects(

@@ -35,10 +35,11 @@ from skate.data._expressions.expression import Expr, set_column
 from skate.data._settings.context import driver_threads
 
 if TYPE_CHECKING:
+    from skate._core.arrays import Array
     from skate.data.dataset import Dataset
 
 
-def group_starts(table: Block, keys: Sequence[str]) -> Any:
+def group_starts(table: Block, keys: Sequence[str]) -> Array:
     """Where groups begin in a table that is sorted by the keys; ends with the number of rows."""
     changed = np.zeros(table.num_rows + 1, bool)
     changed[[0, -1]] = True
@@ -316,17 +317,17 @@ class GroupedData:
 
     def map_groups(
         self,
-        fn: Any,
+        fn: Callable[..., object] | type[object],
         *,
-        compute: Any = None,
+        compute: object = None,
         batch_format: str | None = "default",
-        fn_args: Sequence[Any] | None = None,
+        fn_args: Sequence[object] | None = None,
         fn_kwargs: dict[str, Any] | None = None,
-        fn_constructor_args: Sequence[Any] | None = None,
+        fn_constructor_args: Sequence[object] | None = None,
         fn_constructor_kwargs: dict[str, Any] | None = None,
-        concurrency: Any = None,
+        concurrency: object = None,
         zero_copy_batch: bool = True,
-        **remote_args: Any,
+        **remote_args: object,
     ) -> Dataset:
         """Call a function with each group as a batch; it returns a batch.
 
@@ -383,7 +384,7 @@ class GroupedData:
         """
         return self.aggregate(agg.Count())
 
-    def sum(self, on: Any = None, ignore_nulls: bool = True) -> Dataset:
+    def sum(self, on: str | Sequence[str] | None = None, ignore_nulls: bool = True) -> Dataset:
         """Add up columns in each group.
 
         Args:
@@ -401,7 +402,7 @@ class GroupedData:
         """
         return self._each(agg.Sum, on, ignore_nulls=ignore_nulls)
 
-    def min(self, on: Any = None, ignore_nulls: bool = True) -> Dataset:
+    def min(self, on: str | Sequence[str] | None = None, ignore_nulls: bool = True) -> Dataset:
         """Find the smallest value of columns in each group.
 
         Args:
@@ -413,7 +414,7 @@ class GroupedData:
         """
         return self._each(agg.Min, on, ignore_nulls=ignore_nulls)
 
-    def max(self, on: Any = None, ignore_nulls: bool = True) -> Dataset:
+    def max(self, on: str | Sequence[str] | None = None, ignore_nulls: bool = True) -> Dataset:
         """Find the greatest value of columns in each group.
 
         Args:
@@ -425,7 +426,7 @@ class GroupedData:
         """
         return self._each(agg.Max, on, ignore_nulls=ignore_nulls)
 
-    def mean(self, on: Any = None, ignore_nulls: bool = True) -> Dataset:
+    def mean(self, on: str | Sequence[str] | None = None, ignore_nulls: bool = True) -> Dataset:
         """Compute the mean of columns in each group.
 
         Args:
@@ -437,7 +438,9 @@ class GroupedData:
         """
         return self._each(agg.Mean, on, ignore_nulls=ignore_nulls)
 
-    def std(self, on: Any = None, ddof: int = 1, ignore_nulls: bool = True) -> Dataset:
+    def std(
+        self, on: str | Sequence[str] | None = None, ddof: int = 1, ignore_nulls: bool = True
+    ) -> Dataset:
         """Compute the standard deviation of columns in each group.
 
         Args:
@@ -450,6 +453,11 @@ class GroupedData:
         """
         return self._each(agg.Std, on, ddof=ddof, ignore_nulls=ignore_nulls)
 
-    def _each(self, make: Callable[..., agg.AggregateFn], on: Any, **arguments: Any) -> Dataset:
+    def _each(
+        self,
+        make: Callable[..., agg.AggregateFn],
+        on: str | Sequence[str] | None,
+        **arguments: object,
+    ) -> Dataset:
         columns = self._dataset._numeric_columns(on, exclude=self._keys)
         return self.aggregate(*(make(column, **arguments) for column in columns))

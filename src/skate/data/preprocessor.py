@@ -14,6 +14,9 @@ import pyarrow as pa
 from skate.data._arrow.blocks import batch_of, block_of_batch, check_columns, check_format
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from skate.data._arrow.blocks import Batch
     from skate.data.dataset import Dataset
     from skate.data.preprocessors.statistics import StatComputationPlan
 
@@ -78,13 +81,13 @@ class Preprocessor:
             f"{type(self).__name__} must override _fit, or set _is_fittable = False"
         )
 
-    def _transform_pandas(self, df: Any) -> Any:
+    def _transform_pandas(self, df: pd.DataFrame) -> pd.DataFrame:
         raise self._not_written("_transform_pandas")
 
-    def _transform_numpy(self, np_data: Any) -> Any:
+    def _transform_numpy(self, np_data: Batch) -> Batch:
         raise self._not_written("_transform_numpy")
 
-    def _transform_arrow(self, table: pa.Table) -> Any:
+    def _transform_arrow(self, table: pa.Table) -> Batch:
         raise self._not_written("_transform_arrow")
 
     def _not_written(self, method: str) -> NotImplementedError:
@@ -231,7 +234,7 @@ class Preprocessor:
             **options,
         )
 
-    def transform_batch(self, data: Any) -> Any:
+    def transform_batch(self, data: Batch) -> Batch:
         """Transform a batch.
 
         Args:
@@ -249,11 +252,11 @@ class Preprocessor:
             )
         return self._returned(self._transform(self._prepared(data)), data)
 
-    def _returned(self, result: Any, data: Any) -> Any:
+    def _returned(self, result: Batch, data: Batch) -> Batch:
         """What `transform_batch` gives back for `data`."""
         return result
 
-    def _prepared(self, data: Any) -> Any:
+    def _prepared(self, data: Batch) -> Batch:
         """The batch in the format of the transformation."""
         wanted = self._format()
         if wanted == "numpy" and isinstance(data, np.ndarray):
@@ -262,7 +265,7 @@ class Preprocessor:
             return data
         return batch_of(block_of_batch(data), wanted)
 
-    def _transform(self, batch: Any) -> Any:
+    def _transform(self, batch: Batch) -> Batch:
         functions = {
             "pandas": self._transform_pandas,
             "numpy": self._transform_numpy,
@@ -275,7 +278,7 @@ class Preprocessor:
         name = str(getattr(chosen, "value", chosen))
         return check_format("pyarrow" if name == "arrow" else name)
 
-    def _determine_transform_to_use(self) -> Any:
+    def _determine_transform_to_use(self) -> str:
         """The format that there is a function for; if there are several, the preferred one."""
         written = self._written()
         if not written:
@@ -386,7 +389,7 @@ class Preprocessor:
 SerializablePreprocessorBase = Preprocessor  # in Ray, one of its own
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     """A function by its name: where it is in memory says nothing."""
     return str(getattr(value, "__name__", None) or repr(value))
 
@@ -398,11 +401,11 @@ class Transformation:
         self.preprocessor = preprocessor
         self.__name__: str = type(preprocessor).__name__
 
-    def __call__(self, batch: Any) -> Any:
+    def __call__(self, batch: Batch) -> Batch:
         return self.preprocessor._transform(batch)
 
 
-def _is_frame(data: Any) -> bool:
+def _is_frame(data: object) -> bool:
     return type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns")
 
 

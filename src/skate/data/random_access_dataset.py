@@ -32,7 +32,7 @@ class RandomAccessDataset:
                 self._workers.append(worker.remote(key, *(each.payload() for each in group)))
         self._asked: Counter[int] = Counter()
 
-    def get_async(self, key: Any) -> skate.ObjectRef[Any]:
+    def get_async(self, key: object) -> skate.ObjectRef[Any]:
         """A reference to the row with this key; to None if there is none."""
         number = self._number(key)
         if number is None:

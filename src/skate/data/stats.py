@@ -126,7 +126,7 @@ def summarised(
     return DatasetSummary(arrow, list(values), values)
 
 
-def _entries(aggregation: agg.AggregateFnV2, value: Any) -> dict[str, Any]:
+def _entries(aggregation: agg.AggregateFnV2, value: object) -> dict[str, Any]:
     """What has several values has an entry for each."""
     name = aggregation.get_agg_name()
     if isinstance(value, list):

@@ -46,7 +46,7 @@ class Unique(BuiltinAggregate):
             _Mode.FLATTEN if encode_lists is True else (encode_lists or None)
         )
 
-    def aggregate_block(self, block: Block) -> dict[Any, None]:
+    def aggregate_block(self, block: Block) -> dict[object, None]:
         column = self.column(block)
         if self.encode_lists is _Mode.FLATTEN and is_list(column.type):
             column = pc.list_flatten(column)
@@ -75,7 +75,7 @@ class CountDistinct(Unique):
     def __init__(self, on: str, ignore_nulls: bool = True, alias_name: str | None = None) -> None:
         super().__init__(on, ignore_nulls, alias_name)
 
-    def finalize(self, accumulator: Any) -> int:
+    def finalize(self, accumulator: object) -> int:
         return len(super().finalize(accumulator))
 
 
@@ -85,7 +85,7 @@ class _Counting(BuiltinAggregate):
     encode_lists = False
     skips_missing = True
 
-    def aggregate_block(self, block: Block) -> Counter[Any]:
+    def aggregate_block(self, block: Block) -> Counter[object]:
         column = self.column(block)
         if self.encode_lists and is_list(column.type):
             column = pc.list_flatten(column)
@@ -101,7 +101,9 @@ class _Counting(BuiltinAggregate):
         except pa.ArrowNotImplementedError:
             return Counter(hashable(value) for value in column_to_rows(column))
 
-    def combine(self, current_accumulator: Counter[object], new: Counter[object]) -> Counter[Any]:
+    def combine(
+        self, current_accumulator: Counter[object], new: Counter[object]
+    ) -> Counter[object]:
         current_accumulator.update(new)
         return current_accumulator
 
@@ -112,7 +114,7 @@ class ValueCounter(_Counting):
     kind = "value_counter"
     skips_missing = False
 
-    def finalize(self, accumulator: Any) -> dict[str, list[Any]]:
+    def finalize(self, accumulator: Any) -> dict[str, list[object]]:
         found = accumulator or {}
         return {"values": list(map(shown, found)), "counts": list(found.values())}
 
@@ -135,7 +137,7 @@ class ApproximateTopK(_Counting):
         self.k = k
         self.encode_lists = encode_lists
 
-    def finalize(self, accumulator: Any) -> list[dict[str, Any]]:
+    def finalize(self, accumulator: Any) -> list[dict[str, object]]:
         top = (accumulator or Counter()).most_common(self.k)
         return [{str(self.on): shown(value), "count": count} for value, count in top]
 
@@ -156,10 +158,10 @@ class ApproximateQuantile(BuiltinAggregate):
         super().__init__(on, True, alias_name)
         self.quantiles: list[float] = list(quantiles)
 
-    def aggregate_block(self, block: Block) -> list[Any]:
+    def aggregate_block(self, block: Block) -> list[object]:
         return [column_to_numpy(self.column(block).drop_null())]
 
-    def combine(self, current_accumulator: list[object], new: list[object]) -> list[Any]:
+    def combine(self, current_accumulator: list[object], new: list[object]) -> list[object]:
         current_accumulator.extend(new)
         return current_accumulator
 
@@ -178,11 +180,11 @@ class AsList(BuiltinAggregate):
     def __init__(self, on: str, alias_name: str | None = None, ignore_nulls: bool = False) -> None:
         super().__init__(on, ignore_nulls, alias_name)
 
-    def aggregate_block(self, block: Block) -> list[Any]:
+    def aggregate_block(self, block: Block) -> list[object]:
         values = column_to_rows(self.column(block))
         return [value for value in values if value is not None or not self.ignore_nulls]
 
-    def combine(self, current_accumulator: list[object], new: list[object]) -> list[Any]:
+    def combine(self, current_accumulator: list[object], new: list[object]) -> list[object]:
         current_accumulator.extend(new)
         return current_accumulator
 
@@ -236,7 +238,7 @@ def is_list(type_: pa.DataType) -> bool:
 _nan = float("nan")  # one object, so that it is found again as a key
 
 
-def _key(value: object) -> Any:
+def _key(value: object) -> object:
     return _nan if value != value else value
 
 
@@ -244,7 +246,7 @@ class _Fields(tuple[tuple[str, Any], ...]):
     """A dictionary that can be counted."""
 
 
-def hashable(value: object) -> Any:
+def hashable(value: object) -> object:
     """The value as it can be counted: lists and arrays as tuples."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
@@ -253,14 +255,14 @@ def hashable(value: object) -> Any:
     return tuple(map(hashable, value)) if isinstance(value, list) else _key(value)
 
 
-def shown(value: object) -> Any:
+def shown(value: object) -> object:
     """What was made hashable, as users see it: dictionaries again."""
     if isinstance(value, _Fields):
         return {name: shown(inner) for name, inner in value}
     return tuple(map(shown, value)) if isinstance(value, tuple) else value
 
 
-def as_lists(value: object) -> Any:
+def as_lists(value: object) -> object:
     """Return the value with lists again where `Unique` gives tuples, which can be hashed."""
     if isinstance(value, dict):
         return {name: as_lists(inner) for name, inner in value.items()}

@@ -74,7 +74,7 @@ class Aggregating(Consuming):
 
         return summarised(self, columns, override_dtype_agg_mapping)  # type: ignore[arg-type]
 
-    def sum(self, on: Any = None, ignore_nulls: bool = True) -> Any:
+    def sum(self, on: str | Sequence[str] | None = None, ignore_nulls: bool = True) -> Any:
         """Add up columns.
 
         Args:
@@ -92,7 +92,7 @@ class Aggregating(Consuming):
         """
         return self._one(agg.Sum, on, ignore_nulls=ignore_nulls)
 
-    def min(self, on: object = None, ignore_nulls: bool = True) -> Any:
+    def min(self, on: str | Sequence[str] | None = None, ignore_nulls: bool = True) -> Any:
         """Find the smallest value of columns.
 
         Args:
@@ -108,7 +108,7 @@ class Aggregating(Consuming):
         """
         return self._one(agg.Min, on, ignore_nulls=ignore_nulls)
 
-    def max(self, on: object = None, ignore_nulls: bool = True) -> Any:
+    def max(self, on: str | Sequence[str] | None = None, ignore_nulls: bool = True) -> Any:
         """Find the greatest value of columns.
 
         Args:
@@ -124,7 +124,7 @@ class Aggregating(Consuming):
         """
         return self._one(agg.Max, on, ignore_nulls=ignore_nulls)
 
-    def mean(self, on: object = None, ignore_nulls: bool = True) -> Any:
+    def mean(self, on: str | Sequence[str] | None = None, ignore_nulls: bool = True) -> Any:
         """Compute the mean of columns.
 
         Args:
@@ -140,7 +140,9 @@ class Aggregating(Consuming):
         """
         return self._one(agg.Mean, on, ignore_nulls=ignore_nulls)
 
-    def std(self, on: object = None, ddof: int = 1, ignore_nulls: bool = True) -> Any:
+    def std(
+        self, on: str | Sequence[str] | None = None, ddof: int = 1, ignore_nulls: bool = True
+    ) -> Any:
         """Compute the standard deviation of columns.
 
         Args:
@@ -177,7 +179,10 @@ class Aggregating(Consuming):
         return [as_lists(value) for value in next(iter(found.values()))]
 
     def _one(
-        self, make: Callable[..., agg.AggregateFn], on: object, **arguments: object
+        self,
+        make: Callable[..., agg.AggregateFn],
+        on: str | Sequence[str] | None,
+        **arguments: object,
     ) -> object:
         """One number for one column; a dictionary for several."""
         columns = self._numeric_columns(on)
@@ -188,7 +193,9 @@ class Aggregating(Consuming):
             return next(iter(found.values()))
         return found
 
-    def _numeric_columns(self, on: Any, exclude: Sequence[str] = ()) -> list[str]:
+    def _numeric_columns(
+        self, on: str | Sequence[str] | None, exclude: Sequence[str] = ()
+    ) -> list[str]:
         """The columns that are meant: those given, or all that hold numbers."""
         schema = self.schema()
         if schema is None:

@@ -15,6 +15,7 @@ from skate.data._execution.positions import BlockCursor, LocalShuffle
 
 if TYPE_CHECKING:
     from skate.data._api.rows_and_batches import RowsAndBatches
+    from skate.data._execution.positions import State
 
 T_co = TypeVar("T_co", covariant=True)
 VERSION = 1
@@ -37,7 +38,7 @@ class StatefulEpochs(Epochs[T_co], ABC):
     """How many batches the next iteration leaves out, because they were given before."""
 
     @abstractmethod
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         """Return where the iteration that began last is: behind the batches that it has given.
 
         Returns:
@@ -69,7 +70,7 @@ class LoaderRun:
         self.given = 0
         self.is_over = False
 
-    def state(self, batch_size: int | None) -> dict[str, Any]:
+    def state(self, batch_size: int | None) -> State:
         rows = (
             self.cursor.rows_until(self.given) if batch_size is None else self.given * batch_size
         )
@@ -125,7 +126,7 @@ class Batches(StatefulEpochs[T_co]):
             yield batch
         run.is_over = True
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         found = {"version": VERSION, "batch_size": self._batch_size, **self._source._about_state()}
         if not self._source._resumable():
             return {**found, "anew": True}
@@ -135,7 +136,9 @@ class Batches(StatefulEpochs[T_co]):
             return {**found, "next": True, **self._source._next_epoch()}
         return {**found, **self._run.state(self._batch_size)}
 
-    def load_state_dict(self, state_dict: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
+    def load_state_dict(
+        self, state_dict: Mapping[str, object] | Sequence[Mapping[str, object]]
+    ) -> None:
         one = state_dict if isinstance(state_dict, Mapping) else state_dict[0]
         self._check(one)
         self._run = None
@@ -176,7 +179,7 @@ class DerivedEpochs(StatefulEpochs[T_co]):
         super().__init__(start)
         self._batches = batches
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         return self._batches.state_dict()
 
     def load_state_dict(

@@ -130,7 +130,7 @@ class Exposing(Consuming):
 
     # -- other libraries ------------------------------------------------------------------------
 
-    def to_dask(self, meta: Any = None, verify_meta: bool = True) -> Any:
+    def to_dask(self, meta: object = None, verify_meta: bool = True) -> Any:
         """Return a Dask DataFrame with a partition per block.
 
         Args:

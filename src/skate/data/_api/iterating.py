@@ -62,8 +62,8 @@ class Iterating(RowsAndBatches):
         prefetch_batches: int = 1,
         prefetch_blocks: int = 0,
         batch_size: int | None = 256,
-        dtypes: Any = None,
-        device: Any = "auto",
+        dtypes: object = None,
+        device: str | torch.device | None = "auto",
         collate_fn: Callable[[dict[str, Any]], Any] | None = None,
         drop_last: bool = False,
         local_shuffle_buffer_size: int | None = None,
@@ -122,9 +122,9 @@ class Iterating(RowsAndBatches):
         self,
         *,
         label_column: str | None = None,
-        feature_columns: Any = None,
-        label_column_dtype: Any = None,
-        feature_column_dtypes: Any = None,
+        feature_columns: object = None,
+        label_column_dtype: object = None,
+        feature_column_dtypes: object = None,
         batch_size: int = 1,
         prefetch_batches: int = 1,
         prefetch_blocks: int = 0,
@@ -180,13 +180,13 @@ class Iterating(RowsAndBatches):
         *,
         prefetch_batches: int = 1,
         batch_size: int | None = 256,
-        dtypes: Any = None,
+        dtypes: object = None,
         collate_fn: Callable[[Any], Any] | None = None,
         drop_last: bool = False,
         local_shuffle_buffer_size: int | None = None,
         local_shuffle_seed: int | None = None,
         synchronize_batches: bool = False,
-        paddings: Any = None,
+        paddings: object = None,
     ) -> StatefulEpochs[Any]:
         """Iterate over batches that are dictionaries of JAX arrays, one per column.
 
@@ -235,7 +235,7 @@ class Iterating(RowsAndBatches):
         prefetch_batches: int = 1,
         prefetch_blocks: int = 0,
         batch_size: int | None = 256,
-        dtypes: Any = None,
+        dtypes: object = None,
         drop_last: bool = False,
         local_shuffle_buffer_size: int | None = None,
         local_shuffle_seed: int | None = None,
@@ -268,21 +268,21 @@ class Iterating(RowsAndBatches):
 
     def to_tf(
         self,
-        feature_columns: Any = None,
-        label_columns: Any = None,
+        feature_columns: object = None,
+        label_columns: object = None,
         *,
-        output_signature: Any = None,
+        output_signature: object = None,
         label_column: str | None = None,
-        additional_columns: Any = None,
+        additional_columns: object = None,
         prefetch_batches: int = 1,
         prefetch_blocks: int = 0,
         batch_size: int = 1,
         drop_last: bool = False,
         local_shuffle_buffer_size: int | None = None,
         local_shuffle_seed: int | None = None,
-        feature_type_spec: Any = None,
-        label_type_spec: Any = None,
-        additional_type_spec: Any = None,
+        feature_type_spec: object = None,
+        label_type_spec: object = None,
+        additional_type_spec: object = None,
     ) -> Any:
         """Return a tf.data.Dataset of (features, labels[, additional]).
 
@@ -338,7 +338,9 @@ class Iterating(RowsAndBatches):
         return groups.dataset(self.iter_batches(**options, _columns=groups.names))
 
 
-def _check_forms(features: Any, modern: dict[str, Any], signature: Any, label: Any) -> None:
+def _check_forms(
+    features: object, modern: dict[str, Any], signature: object, label: object
+) -> None:
     """Raise for arguments of `to_tf` that its two forms do not share."""
     if signature is not None:
         if given := [name for name, value in modern.items() if value is not None]:
@@ -357,7 +359,7 @@ def _check_forms(features: Any, modern: dict[str, Any], signature: Any, label: A
         raise TypeError("additional_type_spec describes additional_columns, which are missing")
 
 
-def owned(batch: Any) -> Any:
+def owned(batch: object) -> Any:
     """Arrays in memory of their own: torch writes into what it is given, read-only or not."""
     if not isinstance(batch, dict):
         return batch

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     import pandas
     from typing_extensions import Unpack
 
+    from skate.data._execution.positions import State
+
     class BatchKeywords(TypedDict, total=False):
         """What all batches have; see `iter_batches`."""
 
@@ -86,7 +88,7 @@ class RowsAndBatches(ABC):
     def _set_epoch(self, state: Mapping[str, object]) -> None:  # noqa: B027
         """Let the next iteration be the epoch that the state is of, where epochs differ."""
 
-    def _start_of(self, states: Any) -> dict[str, Any]:
+    def _start_of(self, states: Any) -> State:
         """The position that a state, or those of all parts, is of."""
         return dict(states if isinstance(states, Mapping) else states[0])
 
@@ -126,7 +128,7 @@ class RowsAndBatches(ABC):
         self,
         *,
         batch_format: str | None = ...,
-        _collate_fn: Callable[[Batch], Any] | None = ...,
+        _collate_fn: Callable[[Batch], object] | None = ...,
         _columns: Sequence[str] | None = ...,
         **options: Unpack[BatchKeywords],
     ) -> StatefulEpochs[Any]: ...
@@ -140,7 +142,7 @@ class RowsAndBatches(ABC):
         drop_last: bool = False,
         local_shuffle_buffer_size: int | None = None,
         local_shuffle_seed: int | None = None,
-        _collate_fn: Callable[[Batch], Any] | None = None,
+        _collate_fn: Callable[[Batch], object] | None = None,
         _columns: Sequence[str] | None = None,
     ) -> StatefulEpochs[Any]:
         """Iterate over the rows in batches.
@@ -193,7 +195,7 @@ def _selected(blocks: Iterator[Block], columns: Sequence[str] | None) -> Iterato
     return blocks if columns is None else map(select, blocks)
 
 
-def ahead(items: Iterator[Any], prefetch: int, costly: bool) -> Iterator[Any]:
+def ahead(items: Iterator[object], prefetch: int, costly: bool) -> Iterator[Any]:
     if prefetch < 0:
         raise ValueError(f"prefetch_batches takes a number of at least 0; got {prefetch}")
     return prefetched(items, prefetch) if prefetch > 1 or (prefetch and costly) else items

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ from skate.data._plan import nodes as plan
 from skate.data._settings.context import DataContext
 
 if TYPE_CHECKING:
+    from skate._core.arrays import Array
     from skate.data.dataset import Dataset, MaterializedDataset
     from skate.data.iterator import DataIterator
 
@@ -30,7 +31,7 @@ class Splitting(Consuming):
     """Parts keep the order of rows."""
 
     def split(
-        self, n: int, *, equal: bool = False, locality_hints: Any = None
+        self, n: int, *, equal: bool = False, locality_hints: Sequence[object] | None = None
     ) -> list[MaterializedDataset]:
         """Split the rows into parts of about equal size.
 
@@ -151,7 +152,7 @@ class Splitting(Consuming):
         split_type: str = "random",
         hash_column: str | None = None,
         seed: int | None = None,
-        **ray_remote_kwargs: Any,
+        **ray_remote_kwargs: object,
     ) -> tuple[Dataset, Dataset]:
         """Split the rows as `train_test_split` does, lazily, for more than fit into memory.
 
@@ -186,7 +187,7 @@ class Splitting(Consuming):
         return _by_draw(self._with(self._plan), test_size, hash_column, seed)
 
     def streaming_split(
-        self, n: int, *, equal: bool = False, locality_hints: Any = None
+        self, n: int, *, equal: bool = False, locality_hints: Sequence[object] | None = None
     ) -> list[DataIterator]:
         """Return iterators that share one execution, for consumers in parallel.
 
@@ -228,7 +229,7 @@ def _by_draw(
     return train, drawn.filter(expr=col(DRAW) < test_size).drop_columns([DRAW])
 
 
-def _hash_draws(block: Block, column: str) -> Any:
+def _hash_draws(block: Block, column: str) -> pa.Array:
     check_columns([column], block.column_names)
     return pa.array(hashed(block, [column], 1 << 32) / float(1 << 32))
 
@@ -264,7 +265,7 @@ def _between(bundles: Sequence[Bundle], start: int, stop: int) -> tuple[Bundle, 
     return tuple(found)
 
 
-def _test_rows(test_size: Any, total: int) -> int:
+def _test_rows(test_size: float, total: int) -> int:
     if isinstance(test_size, bool) or not isinstance(test_size, (int, float)):
         raise TypeError(f"test_size takes a number; got {test_size!r}")
     if isinstance(test_size, float):
@@ -277,7 +278,7 @@ def _test_rows(test_size: Any, total: int) -> int:
 
 
 def _stratified(
-    rows: Dataset, column: str, test_size: Any
+    rows: Dataset, column: str, test_size: float
 ) -> tuple[MaterializedDataset, MaterializedDataset]:
     rows._check_column(column)
     bundles = _bundles_of(rows.materialize())
@@ -302,7 +303,7 @@ def _kept(hoard: Hoard, context: DataContext) -> MaterializedDataset:
     return MaterializedDataset(plan.Input(filled, hoard.empty().schema), context)
 
 
-def _spread(labels: pa.ChunkedArray, count: int) -> Any:
+def _spread(labels: pa.ChunkedArray, count: int) -> Array:
     """A mask of `count` rows, the last ones of each label, in proportion to the labels: whole rows
     first, and one more where most of a row is missing."""
     codes = pc.dictionary_encode(

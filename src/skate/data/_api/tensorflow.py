@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,8 +16,11 @@ from skate.data._arrow.schema import Schema
 from skate.data._arrow.tensors import is_fixed_tensor, is_ragged_tensor, type_text
 from skate.data._execution.batching import check_given, of_column
 
+if TYPE_CHECKING:
+    from skate._core.arrays import Array
 
-def tensors_of(batch: dict[str, Any], dtypes: Any) -> dict[str, Any]:
+
+def tensors_of(batch: dict[str, Array], dtypes: object) -> dict[str, object]:
     """A dictionary of tensors; columns of lists, or of unequal shapes, become ragged tensors."""
     tf = try_import("tensorflow", "tensorflow")
     check_given(dtypes, list(batch))
@@ -128,14 +132,16 @@ def _together(batch: dict[str, Any], columns: Any) -> object:
     return np.concatenate(parts, axis=1)
 
 
-def _generated(tf: Any, generate: Callable[[], Iterator[object]], signature: Any) -> object:
+def _generated(
+    tf: ModuleType, generate: Callable[[], Iterator[object]], signature: object
+) -> object:
     return unsplit(tf.data.Dataset.from_generator(generate, output_signature=signature))
 
 
 # -- columns -------------------------------------------------------------------------------------
 
 
-def _spec_of(tf: Any, name: str, type_: pa.DataType) -> object:
+def _spec_of(tf: ModuleType, name: str, type_: pa.DataType) -> object:
     """How TensorFlow describes batches of a column."""
     if is_fixed_tensor(type_):
         dtype = _dtype_of(tf, name, type_.value_type)
@@ -152,7 +158,7 @@ def _spec_of(tf: Any, name: str, type_: pa.DataType) -> object:
     return _ragged_spec(tf, depth, dtype) if depth else tf.TensorSpec((None,), dtype, name=name)
 
 
-def _ragged_spec(tf: Any, depth: int, dtype: Any) -> object:
+def _ragged_spec(tf: ModuleType, depth: int, dtype: object) -> object:
     return tf.RaggedTensorSpec([None] * (depth + 1), dtype)
 
 
@@ -161,7 +167,7 @@ def _is_list(type_: pa.DataType) -> bool:
     return any(is_kind(type_) for is_kind in kinds)
 
 
-def _dtype_of(tf: Any, name: str, type_: pa.DataType) -> object:
+def _dtype_of(tf: ModuleType, name: str, type_: pa.DataType) -> object:
     types = pa.types
     if types.is_dictionary(type_):
         type_ = type_.value_type
@@ -178,7 +184,7 @@ def _dtype_of(tf: Any, name: str, type_: pa.DataType) -> object:
     )
 
 
-def _tensor(tf: Any, name: str, array: Any, spec: Any) -> object:
+def _tensor(tf: ModuleType, name: str, array: Any, spec: Any) -> object:
     """A batch of a column, as the spec says."""
     if isinstance(spec, tf.RaggedTensorSpec):
         return _ragged(tf, name, array, spec)
@@ -198,7 +204,7 @@ def _tensor(tf: Any, name: str, array: Any, spec: Any) -> object:
     return tf.convert_to_tensor(array, spec.dtype)
 
 
-def _ragged(tf: Any, name: str, array: Any, spec: Any) -> object:
+def _ragged(tf: ModuleType, name: str, array: Any, spec: Any) -> object:
     rows = list(array)
     if any(row is None for row in rows):
         raise ValueError(f"column {name!r} has missing values: fill them, or filter them out")

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from skate.data._api.epochs import StatefulEpochs
 from skate.data._arrow.blocks import check_columns
 from skate.data._execution.batching import tensor_of
+
+if TYPE_CHECKING:
+    from skate.data._execution.positions import State
 
 
 class FeaturesAndLabels(torch.utils.data.IterableDataset[Any]):
@@ -46,7 +49,7 @@ class FeaturesAndLabels(torch.utils.data.IterableDataset[Any]):
                 label = label.unsqueeze(1) if self.unsqueeze_label else label
             yield self._all_features(batch), label
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         """See `StatefulEpochs`; in a worker of a DataLoader, where this worker is."""
         return self.arrays.state_dict()
 
@@ -90,7 +93,7 @@ class FeaturesAndLabels(torch.utils.data.IterableDataset[Any]):
             ]
         return self._joined(batch, names, self.feature_dtypes)
 
-    def _joined(self, batch: dict[str, Any], names: Any, dtypes: Any) -> Any:
+    def _joined(self, batch: dict[str, Any], names: Any, dtypes: object) -> Any:
         tensors = []
         for number, name in enumerate(names):
             tensor = tensor_of(batch[name], _of(dtypes, number), name)
@@ -98,5 +101,5 @@ class FeaturesAndLabels(torch.utils.data.IterableDataset[Any]):
         return tensors[0] if len(tensors) == 1 else torch.cat(tensors, dim=1)
 
 
-def _of(dtypes: Any, key: Any) -> Any:
+def _of(dtypes: object, key: Any) -> Any:
     return dtypes[key] if isinstance(dtypes, (list, dict)) else dtypes

@@ -335,8 +335,8 @@ class Transforming(Core):
         )
 
     def rename_columns(
-        self, names: Mapping[str, str] | Sequence[str], *, concurrency: Any = None,
-        **remote_args: Any,
+        self, names: Mapping[str, str] | Sequence[str], *, concurrency: object = None,
+        **remote_args: object,
     ) -> Dataset:  # fmt: skip
         """Give columns other names.
 
@@ -383,7 +383,7 @@ class Transforming(Core):
         exprs: Mapping[str, Expr] | Expr | Sequence[Expr],
         *more_exprs: Expr,
         compute: object = None,
-        **remote_args: Any,
+        **remote_args: object,
     ) -> Dataset:
         """Add or replace columns by expressions.
 

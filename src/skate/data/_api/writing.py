@@ -9,7 +9,7 @@ import io
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
 
@@ -38,6 +38,9 @@ from skate.data._io.resumable import (
 )
 from skate.data._io.sinks import Datasink, FilenameProvider, SaveMode, UniqueNames, WriteResult
 
+if TYPE_CHECKING:
+    from skate.data._io.paths import PathLike
+
 
 class Writing(Consuming):
     """Keywords of all that write files: filesystem, try_create_dir, filename_provider,
@@ -50,7 +53,7 @@ class Writing(Consuming):
 
     def write_parquet(
         self,
-        path: object,
+        path: PathLike,
         *,
         partition_cols: list[str] | None = None,
         partitioning_flavor: str | None = "hive",
@@ -94,7 +97,7 @@ class Writing(Consuming):
         split = partial(_by_folder, names, partition_cols, style)
         self._write_blocks(files, "parquet", write, split)
 
-    def write_csv(self, path: object, **options: object) -> None:
+    def write_csv(self, path: PathLike, **options: object) -> None:
         """Write CSV files.
 
         Args:
@@ -122,7 +125,7 @@ class Writing(Consuming):
 
         self._write_blocks(files, "csv", write)
 
-    def write_json(self, path: object, **options: object) -> None:
+    def write_json(self, path: PathLike, **options: object) -> None:
         """Write files with one JSON object per line.
 
         Args:
@@ -139,14 +142,14 @@ class Writing(Consuming):
         files = _FileOptions(path, options)
         arguments = {"orient": "records", "lines": True, **files.rest}
 
-        def write(block: Block, file: Any, number: str) -> None:
+        def write(block: Block, file: BinaryIO, number: str) -> None:
             text = io.StringIO()
             pandas_of(without_extensions(block)).to_json(text, **arguments)
             file.write(text.getvalue().encode())
 
         self._write_blocks(files, "json", write)
 
-    def write_numpy(self, path: Any, *, column: str, **options: Any) -> None:
+    def write_numpy(self, path: PathLike, *, column: str, **options: object) -> None:
         """Write .npy files of one column.
 
         Args:
@@ -159,7 +162,7 @@ class Writing(Consuming):
         files = _FileOptions(path, options)
         files.nothing_left()
 
-        def write(block: Block, file: Any, number: str) -> None:
+        def write(block: Block, file: BinaryIO, number: str) -> None:
             check_columns([column], block.column_names)
             content = io.BytesIO()
             array = numpy_of(block.select([column]))[column]
@@ -174,7 +177,7 @@ class Writing(Consuming):
 
         self._write_blocks(files, "npy", write)
 
-    def write_orc(self, path: object, **options: object) -> None:
+    def write_orc(self, path: PathLike, **options: object) -> None:
         """Write ORC files; tensors become lists.
 
         Args:
@@ -186,14 +189,14 @@ class Writing(Consuming):
 
         rest = files.rest
 
-        def write(block: Block, file: Any, number: str) -> None:
+        def write(block: Block, file: BinaryIO, number: str) -> None:
             from pyarrow import orc
 
             orc.write_table(without_extensions(block), file, **rest)
 
         self._write_blocks(files, "orc", write)
 
-    def write_tfrecords(self, path: object, **options: object) -> None:
+    def write_tfrecords(self, path: PathLike, **options: object) -> None:
         """Write TFRecord files of tf.train.Example.
 
         Args:
@@ -206,13 +209,13 @@ class Writing(Consuming):
         files = _FileOptions(path, options)
         files.nothing_left()
 
-        def write(block: Block, file: Any, number: str) -> None:
+        def write(block: Block, file: BinaryIO, number: str) -> None:
             for row in rows_of(block, plain=False):
                 file.write(record_of(example_of_row(row)))
 
         self._write_blocks(files, "tfrecords", write)
 
-    def write_webdataset(self, path: object, **options: object) -> None:
+    def write_webdataset(self, path: PathLike, **options: object) -> None:
         """Write WebDataset archives: columns are named by extensions, `__key__` names the sample.
 
         Args:
@@ -224,13 +227,13 @@ class Writing(Consuming):
         files = _FileOptions(path, options)
         files.nothing_left()
 
-        def write(block: Block, file: Any, number: str) -> None:
+        def write(block: Block, file: BinaryIO, number: str) -> None:
             file.write(archive_of(rows_of(block, plain=False), number))
 
         self._write_blocks(files, "tar", write)
 
     def write_images(
-        self, path: Any, column: str, file_format: str = "png", **options: Any
+        self, path: PathLike, column: str, file_format: str = "png", **options: object
     ) -> None:
         """Write one image file per row, of the arrays in a column.
 
@@ -244,7 +247,7 @@ class Writing(Consuming):
         files = _FileOptions(path, options)
         files.nothing_left()
 
-        def write(block: Block, file: Any, number: str) -> None:
+        def write(block: Block, file: BinaryIO, number: str) -> None:
             from PIL import Image
 
             check_columns([column], block.column_names)
@@ -376,7 +379,7 @@ _ARGUMENTS_FROM = (
 class _FileOptions:
     """Keywords of the methods that write files; `rest` are those for the library that writes."""
 
-    def __init__(self, path: Any, given: dict[str, Any]) -> None:
+    def __init__(self, path: PathLike, given: dict[str, Any]) -> None:
         take = given.pop
         self.folder = OutputFolder(
             path,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -15,6 +15,9 @@ from skate.data._execution.bundles import table_of
 from skate.data._io.sinks import SaveMode
 from skate.data.sources.lakes import EXTRA, iceberg_table
 
+if TYPE_CHECKING:
+    from skate.data._io.paths import PathLike
+
 
 class WritingLakes(Consuming):
     """One process writes each of them, so that there is nothing for `ray_remote_args` and
@@ -22,7 +25,7 @@ class WritingLakes(Consuming):
 
     def write_delta(
         self,
-        path: Any,
+        path: PathLike,
         *,
         mode: SaveMode | str = SaveMode.APPEND,
         partition_by: list[str] | None = None,

@@ -33,10 +33,14 @@ from skate.data._arrow.tensors import (
 
 if TYPE_CHECKING:
     import pandas
+    import pandas as pd
+
+    from skate._core.arrays import Array
 
 Block: TypeAlias = pa.Table
 Batch: TypeAlias = Any  # a dictionary of arrays, a pandas or polars frame, or an Arrow table
 Row: TypeAlias = dict[str, Any]
+Column: TypeAlias = pa.Array | pa.ChunkedArray
 
 PLAIN = "item"
 _MARK = {b"skate.plain": b"1"}
@@ -64,7 +68,7 @@ def block_of_rows(rows: Sequence[Any]) -> Block:
     return _table({name: column_of_values(v) for name, v in _ragged_rows(rows).items()})
 
 
-def _ragged_rows(rows: Sequence[Any]) -> dict[str, list[Any]]:
+def _ragged_rows(rows: Sequence[Any]) -> dict[str, list[object]]:
     """Columns of rows that do not all have the same keys: what is absent is None."""
     for row in rows:
         if not isinstance(row, Mapping):
@@ -75,7 +79,7 @@ def _ragged_rows(rows: Sequence[Any]) -> dict[str, list[Any]]:
     return {name: [row.get(name) for row in rows] for name in names}
 
 
-def plain_block(values: Sequence[Any]) -> Block:
+def plain_block(values: Sequence[object]) -> Block:
     """A block of values that are not dictionaries."""
     return mark_plain(_table({PLAIN: column_of_values(values)}))
 
@@ -145,7 +149,7 @@ def batch_of(block: Block, batch_format: str) -> Batch:
     return block
 
 
-def numpy_of(block: Block, writable: bool = False) -> dict[str, np.ndarray[Any, Any]]:
+def numpy_of(block: Block, writable: bool = False) -> dict[str, Array]:
     """Arrays, views where possible; `writable` as in `column_to_numpy`."""
     names = block.column_names
     return {name: column_to_numpy(block.column(i), writable) for i, name in enumerate(names)}
@@ -167,7 +171,7 @@ def pandas_of(block: Block) -> pandas.DataFrame:
     return pandas.DataFrame(parts, columns=block.column_names)
 
 
-def _cells(column: pa.ChunkedArray) -> np.ndarray[Any, Any]:
+def _cells(column: pa.ChunkedArray) -> Array:
     cells = np.empty(len(column), object)
     for number, value in enumerate(column_to_rows(column)):
         cells[number] = value
@@ -212,7 +216,7 @@ def block_of_batch(batch: Batch) -> Block:
     )
 
 
-def _block_of_mapping(batch: Mapping[str, Any]) -> Block:
+def _block_of_mapping(batch: Mapping[str, object]) -> Block:
     columns = {name: _column(name, value) for name, value in batch.items()}
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
@@ -223,7 +227,7 @@ def _block_of_mapping(batch: Mapping[str, Any]) -> Block:
     return _table(columns)
 
 
-def _column(name: str, value: Any) -> Any:
+def _column(name: str, value: Any) -> Column:
     if isinstance(value, np.ndarray) and value.ndim:
         return column_of_array(value)
     if isinstance(value, (pa.Array, pa.ChunkedArray)):
@@ -241,12 +245,12 @@ def _column(name: str, value: Any) -> Any:
     )
 
 
-def block_of_pandas(frame: Any) -> Block:
+def block_of_pandas(frame: pd.DataFrame) -> Block:
     check_unique([str(name) for name in frame.columns])
     return _table({str(name): _column_of_series(frame[name]) for name in frame.columns})
 
 
-def _column_of_series(series: Any) -> Any:
+def _column_of_series(series: pd.Series) -> Column:
     if series.dtype == object:
         values = list(series)
         first = next((value for value in values if value is not None), None)
@@ -259,11 +263,11 @@ def _column_of_series(series: Any) -> Any:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
-def _table(columns: Mapping[str, Any]) -> Block:
+def _table(columns: Mapping[str, Column]) -> Block:
     return pa.Table.from_arrays(list(columns.values()), names=[str(name) for name in columns])
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
@@ -347,12 +351,12 @@ def _is_array_type(type_: pa.DataType) -> bool:
     return is_tensor(type_) or is_list or pa.types.is_fixed_size_list(type_)
 
 
-def detached_arrays(batch: dict[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
+def detached_arrays(batch: dict[str, Array]) -> dict[str, Array]:
     """A batch of which nothing is a view on its block."""
     return {name: _detached_array(array) for name, array in batch.items()}
 
 
-def _detached_array(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _detached_array(array: Array) -> Array:
     if array.dtype.kind != "O":
         return array if array.flags.writeable else array.copy()
     if not isinstance(next((cell for cell in array if cell is not None), None), np.ndarray):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -160,7 +160,7 @@ def _is_list(type_: pa.DataType) -> bool:
     return bool(pa.types.is_list(type_) or pa.types.is_large_list(type_))
 
 
-def _is_shape(value: Any) -> bool:
+def _is_shape(value: object) -> bool:
     return isinstance(value, list) and all(type(size) is int and size >= 0 for size in value)
 
 
@@ -168,11 +168,11 @@ def _are_numbers(type_: pa.DataType) -> bool:
     return bool(pa.types.is_integer(type_) or pa.types.is_floating(type_))
 
 
-def _fixed_tensors(lists: Any, type_: pa.FixedShapeTensorType) -> pa.Array:
+def _fixed_tensors(lists: pa.Array, type_: pa.FixedShapeTensorType) -> pa.Array:
     return pa.ExtensionArray.from_storage(type_, lists.cast(type_.storage_type))
 
 
-def _ragged_tensors(storage: Any, type_: RaggedTensorType) -> pa.Array:
+def _ragged_tensors(storage: pa.Array, type_: RaggedTensorType) -> pa.Array:
     """Return the tensors of structures of a list and its shape, which may be of other widths."""
     missing = storage.is_null()
     wanted = type_.storage_type
@@ -185,7 +185,7 @@ def _ragged_tensors(storage: Any, type_: RaggedTensorType) -> pa.Array:
     )
 
 
-def _shapes(shapes: Any, wanted: pa.DataType, missing: pa.Array) -> pa.Array:
+def _shapes(shapes: pa.Array, wanted: pa.DataType, missing: pa.Array) -> pa.Array:
     ndim = wanted.field(1).type.list_size
     rows = [[0] * ndim if shape is None else shape for shape in shapes.to_pylist()]
     if any(len(row) != ndim for row in rows):
@@ -193,7 +193,9 @@ def _shapes(shapes: Any, wanted: pa.DataType, missing: pa.Array) -> pa.Array:
     return pa.array(rows, wanted.field(1).type)
 
 
-def arrays_without_pickle(content: Any, where: str, allow_pickle: bool, **options: Any) -> Any:
+def arrays_without_pickle(
+    content: BinaryIO, where: str, allow_pickle: bool, **options: Any
+) -> Any:
     """Return what `numpy.load` reads, with the error of skate for arrays of objects."""
     try:
         return np.load(content, allow_pickle=allow_pickle, **options)

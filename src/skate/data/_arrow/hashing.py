@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -13,8 +13,11 @@ from skate.data._arrow.blocks import Block, check_columns
 from skate.data._arrow.compute import pc
 from skate.data._arrow.tensors import column_to_rows
 
+if TYPE_CHECKING:
+    from skate._core.arrays import Array
 
-def hashed(block: Block, keys: Sequence[str], count: int) -> Any:
+
+def hashed(block: Block, keys: Sequence[str], count: int) -> Array:
     """A partition for each row. It depends on the values of the keys only: not on the type that a
     key has in this block, nor on the process."""
     check_columns(keys, block.column_names)
@@ -24,7 +27,7 @@ def hashed(block: Block, keys: Sequence[str], count: int) -> Any:
     return total % np.uint64(count)
 
 
-def row_hashes(path: str, start: int, count: int) -> Any:
+def row_hashes(path: str, start: int, count: int) -> Array:
     """A number for each row of a file from `start` on, always the same for the same row."""
     digest = hashlib.blake2b(path.encode(), digest_size=8).digest()
     mixed = np.arange(start, start + count, dtype=np.uint64)
@@ -34,14 +37,14 @@ def row_hashes(path: str, start: int, count: int) -> Any:
     return mixed ^ (mixed >> np.uint64(31))
 
 
-def _hashes(column: pa.ChunkedArray) -> Any:
+def _hashes(column: pa.ChunkedArray) -> Array:
     from pandas.util import hash_array
 
     missing = pc.is_null(column).to_numpy()
     return np.where(missing, np.uint64(0), hash_array(_comparable(column), categorize=False))
 
 
-def _comparable(column: pa.ChunkedArray) -> Any:
+def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """An array in which values that are equal as keys are equal, whatever their types: numbers
     as float64, times in microseconds. Other values may become equal too."""
     type_ = column.type

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -16,6 +16,12 @@ from skate.data._arrow.tensors import (
     column_of_values,
     to_array,
 )
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from skate._core.arrays import Array
+
 
 _pandas = try_import("pandas", "data")
 _extensions: Any = _pandas.api.extensions
@@ -64,7 +70,7 @@ class TensorDtype(_extensions.ExtensionDtype):  # type: ignore[misc]
         return TensorArray
 
 
-def _entries(values: Any) -> np.ndarray[Any, Any]:
+def _entries(values: Any) -> Array:
     """One array of all tensors, or an array of objects if their shapes differ."""
     if isinstance(values, TensorArray):
         return values._tensors
@@ -95,11 +101,11 @@ class TensorArray(_extensions.ExtensionArray):  # type: ignore[misc]
         "var": np.var,
     }
 
-    def __init__(self, values: Any) -> None:
+    def __init__(self, values: object) -> None:
         self._tensors = _entries(values)
 
     @classmethod
-    def _from_sequence(cls, scalars: Any, dtype: Any = None, copy: bool = False) -> TensorArray:
+    def _from_sequence(cls, scalars: Any, dtype: object = None, copy: bool = False) -> TensorArray:
         return cls(np.copy(scalars) if copy else scalars)
 
     @classmethod
@@ -133,15 +139,15 @@ class TensorArray(_extensions.ExtensionArray):  # type: ignore[misc]
     def __len__(self) -> int:
         return len(self._tensors)
 
-    def __getitem__(self, item: Any) -> Any:
+    def __getitem__(self, item: int | slice | Array) -> Any:
         if isinstance(item, (int, np.integer)):
             return self._tensors[item]
         return type(self)(self._tensors[_pandas.api.indexers.check_array_indexer(self, item)])
 
-    def __setitem__(self, item: Any, value: Any) -> None:
+    def __setitem__(self, item: int | slice | Array, value: object) -> None:
         self._tensors[item] = value._tensors if isinstance(value, TensorArray) else value
 
-    def isna(self) -> np.ndarray[Any, Any]:
+    def isna(self) -> Array:
         if self._tensors.dtype.kind != "O":
             return np.zeros(len(self), bool)
         return np.array([tensor is None for tensor in self._tensors], bool)
@@ -162,11 +168,11 @@ class TensorArray(_extensions.ExtensionArray):  # type: ignore[misc]
         array = self._tensors if dtype is None else self._tensors.astype(dtype)
         return array.copy() if copy else array
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> Array:
         array: np.ndarray[Any, Any] = self.to_numpy(dtype, bool(copy))
         return array
 
-    def __arrow_array__(self, type: Any = None) -> Any:
+    def __arrow_array__(self, type: pa.DataType | None = None) -> pa.Array:
         if self._tensors.dtype.kind != "O":
             return column_of_array(self._tensors)
         return column_of_values(list(self._tensors))
@@ -174,11 +180,11 @@ class TensorArray(_extensions.ExtensionArray):  # type: ignore[misc]
     def __repr__(self) -> str:
         return f"TensorArray({self._tensors!r})"
 
-    def _formatter(self, boxed: bool = False) -> Callable[[Any], str]:
+    def _formatter(self, boxed: bool = False) -> Callable[[object], str]:
         """Return a function that writes a tensor in one line."""
         return lambda tensor: np.array2string(np.asarray(tensor), separator=", ").replace("\n", "")
 
-    def _reduce(self, name: str, *, skipna: bool = True, **kwargs: Any) -> Any:
+    def _reduce(self, name: str, *, skipna: bool = True, **kwargs: object) -> Any:
         known = self.SUPPORTED_REDUCERS
         if name not in known:
             raise TypeError(f"tensors have no {name!r}; there are {', '.join(known)}")
@@ -186,8 +192,8 @@ class TensorArray(_extensions.ExtensionArray):  # type: ignore[misc]
         return known[name](self._tensors, axis=0, **freedom)
 
     @classmethod
-    def _create_method(cls, op: Callable[[object, object], object]) -> Callable[[Any, Any], Any]:
-        def method(self: TensorArray, other: Any) -> Any:
+    def _create_method(cls, op: Callable[[object, object], object]) -> Callable[..., object]:
+        def method(self: TensorArray, other: object) -> Any:
             if isinstance(other, (_pandas.Series, _pandas.DataFrame, _pandas.Index)):
                 return NotImplemented
             right = other._tensors if isinstance(other, TensorArray) else other
@@ -206,7 +212,7 @@ class TensorArray(_extensions.ExtensionArray):  # type: ignore[misc]
             setattr(cls, f"__r{name}__", cls._create_method(swapped))
 
 
-def _swapped(op: Callable[[object, object], object]) -> Callable[[Any, Any], Any]:
+def _swapped(op: Callable[[object, object], object]) -> Callable[..., object]:
     return lambda left, right: op(right, left)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pyarrow as pa
 
@@ -24,7 +23,7 @@ def sort_table(table: Block, keys: Keys) -> Block:
     return table.take(sorted_indices(table, keys))
 
 
-def sorted_indices(table: Block, keys: Keys) -> Any:
+def sorted_indices(table: Block, keys: Keys) -> pa.Array:
     """Return the numbers of the rows in their order.
 
     Raises:
@@ -53,6 +52,6 @@ def check_keys(keys: Sequence[str], block: Block) -> None:
         check_columns(keys, block.column_names)
 
 
-def taken(table: Block, order: Any) -> Block:
+def taken(table: Block, order: pa.Array) -> Block:
     """Return the rows in that order. Arrow takes from one chunk much faster than from many."""
     return table.combine_chunks().take(pa.array(order))

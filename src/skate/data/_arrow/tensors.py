@@ -15,13 +15,17 @@ import math
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 import numpy as np
 import pyarrow as pa
 
 from skate.data._arrow.dictionaries import without_dictionary
+
+if TYPE_CHECKING:
+    from skate._core.arrays import Array, Dtype
+
 
 OBJECT_NAME = "skate.object"
 _KINDS_OF_ARROW = "biufmM"  # NumPy kinds of which Arrow has an exact counterpart
@@ -71,7 +75,7 @@ class RaggedTensorType(pa.ExtensionType):  # type: ignore[misc]
 class RaggedTensorArray(pa.ExtensionArray):  # type: ignore[misc]
     """A column of tensors of differing shapes, whose entries are NumPy arrays."""
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: int | slice) -> Any:
         if isinstance(key, slice):
             return super().__getitem__(key)
         return _ragged_rows(self.slice(range(len(self))[key], 1))[0]
@@ -79,7 +83,7 @@ class RaggedTensorArray(pa.ExtensionArray):  # type: ignore[misc]
     def __iter__(self) -> Iterator[Any]:
         return iter(_ragged_rows(self))
 
-    def to_numpy(self, zero_copy_only: bool = True, **options: object) -> np.ndarray[Any, Any]:
+    def to_numpy(self, zero_copy_only: bool = True, **options: object) -> Array:
         """Return an array of arrays, which are not copied in any case."""
         return _array_of_objects(_ragged_rows(self))
 
@@ -93,7 +97,7 @@ class RaggedTensorScalar(pa.ExtensionScalar):  # type: ignore[misc]
     def as_py(self, **options: object) -> Any:
         return self.__array__() if self.is_valid else None
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         numbers = self.value["data"].values.to_numpy(zero_copy_only=False)
         tensor: np.ndarray[Any, Any] = numbers.reshape(self.value["shape"].as_py())
         return tensor if dtype is None else tensor.astype(dtype)
@@ -149,7 +153,7 @@ def type_text(type_: pa.DataType) -> str:
     return "object" if is_object(type_) else str(type_)
 
 
-def _dtype(type_: Any) -> np.dtype[Any]:
+def _dtype(type_: pa.DataType) -> Dtype:
     dtype: np.dtype[Any] = np.dtype(type_.value_type.to_pandas_dtype())
     return dtype
 
@@ -157,7 +161,7 @@ def _dtype(type_: Any) -> np.dtype[Any]:
 # -- to Arrow -----------------------------------------------------------------------------------
 
 
-def to_array(value: Any) -> np.ndarray[Any, Any]:
+def to_array(value: Any) -> Array:
     """A NumPy view or copy of an array of any library."""
     if isinstance(value, np.ndarray):
         return value
@@ -168,7 +172,7 @@ def to_array(value: Any) -> np.ndarray[Any, Any]:
     return np.asarray(value)
 
 
-def column_of_array(array: np.ndarray[Any, Any]) -> pa.Array:
+def column_of_array(array: Array) -> pa.Array:
     """The column whose rows are the entries along the first axis."""
     if array.ndim == 0:
         raise ValueError(
@@ -183,7 +187,7 @@ def column_of_array(array: np.ndarray[Any, Any]) -> pa.Array:
     return _fixed(array)
 
 
-def _numbers(array: np.ndarray[Any, Any]) -> pa.Array:
+def _numbers(array: Array) -> pa.Array:
     """`pa.array(array)`, which would first import pandas, to ask whether this is one of its own:
     half a second in each new process."""
     if array.dtype.kind not in "iufb" or not array.dtype.isnative:
@@ -195,7 +199,7 @@ def _numbers(array: np.ndarray[Any, Any]) -> pa.Array:
     return pa.Array.from_buffers(pa.from_numpy_dtype(array.dtype), len(array), [None, memory])
 
 
-def _fixed(array: np.ndarray[Any, Any]) -> pa.Array:
+def _fixed(array: Array) -> pa.Array:
     flat = _numbers(np.ascontiguousarray(array).reshape(-1))
     storage = pa.FixedSizeListArray.from_arrays(flat, math.prod(array.shape[1:]))
     return pa.ExtensionArray.from_storage(
@@ -203,7 +207,7 @@ def _fixed(array: np.ndarray[Any, Any]) -> pa.Array:
     )
 
 
-def _ragged(arrays: Sequence[np.ndarray[Any, Any] | None]) -> pa.Array:
+def _ragged(arrays: Sequence[Array | None]) -> pa.Array:
     present = [array for array in arrays if array is not None]
     dtype = np.result_type(*present)
     ndim = present[0].ndim
@@ -252,7 +256,7 @@ def _exact_type(value: Any) -> pa.DataType | None:
     return pa.timestamp(unit, None if value.tzinfo is None else str(value.tzinfo))
 
 
-def is_array(value: Any) -> bool:
+def is_array(value: object) -> bool:
     """Whether it is an array or tensor of NumPy, torch, TensorFlow or the like."""
     if isinstance(value, np.ndarray):
         return True
@@ -269,7 +273,7 @@ def _column_of_numpy_scalars(values: Sequence[object]) -> pa.Array | None:
     return _numbers(np.array(values)) if len(kinds) == 1 else None
 
 
-def _column_of_arrays(values: Sequence[Any]) -> pa.Array:
+def _column_of_arrays(values: Sequence[object]) -> pa.Array:
     if not all(value is None or is_array(value) for value in values):
         return _objects(values)
     arrays = [None if value is None else to_array(value) for value in values]
@@ -301,7 +305,7 @@ def objects_of_pickles(column: pa.ChunkedArray) -> pa.ChunkedArray:
 # -- from Arrow ---------------------------------------------------------------------------------
 
 
-def column_to_numpy(column: pa.ChunkedArray, writable: bool = False) -> np.ndarray[Any, Any]:
+def column_to_numpy(column: pa.ChunkedArray, writable: bool = False) -> Array:
     """One array for the column: a view where possible. Ragged tensors, lists, text, and whatever
     has no NumPy type come as an array of objects; missing numbers as NaN. A view is read-only,
     unless it is to be `writable` and the memory is."""
@@ -321,7 +325,7 @@ def column_to_numpy(column: pa.ChunkedArray, writable: bool = False) -> np.ndarr
     return column.to_numpy()  # type: ignore[no-any-return]
 
 
-def _array_of(chunk: pa.Array, writable: bool = False) -> np.ndarray[Any, Any]:
+def _array_of(chunk: pa.Array, writable: bool = False) -> Array:
     """`chunk.to_numpy()`, which would first import pandas; see `_numbers`."""
     if not _has_plain_numbers(chunk):
         return chunk.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
@@ -339,7 +343,7 @@ def _has_plain_numbers(column: pa.Array | pa.ChunkedArray) -> bool:
     return is_number and not column.null_count
 
 
-def _fixed_to_numpy(column: pa.ChunkedArray, writable: bool) -> np.ndarray[Any, Any]:
+def _fixed_to_numpy(column: pa.ChunkedArray, writable: bool) -> Array:
     if column.null_count:
         return _array_of_objects(column_to_rows(column))
     parts = [_fixed_chunk(chunk, writable) for chunk in column.chunks]
@@ -348,7 +352,7 @@ def _fixed_to_numpy(column: pa.ChunkedArray, writable: bool) -> np.ndarray[Any, 
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def _fixed_chunk(chunk: Any, writable: bool = False) -> np.ndarray[Any, Any]:
+def _fixed_chunk(chunk: pa.Array, writable: bool = False) -> Array:
     if chunk.type.permutation is not None:
         return chunk.to_numpy_ndarray()  # type: ignore[no-any-return]
     size = math.prod(chunk.type.shape)
@@ -367,7 +371,7 @@ def nested_lists(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array(chunks, type_)
 
 
-def _nested(storage: Any, shape: Sequence[int]) -> pa.Array:
+def _nested(storage: pa.Array, shape: Sequence[int]) -> pa.Array:
     """The outermost list last: each level puts neighbours of the one below together."""
     rows, missing = len(storage), storage.is_null()
     values = storage.values.slice(storage.offset * math.prod(shape), rows * math.prod(shape))
@@ -378,7 +382,7 @@ def _nested(storage: Any, shape: Sequence[int]) -> pa.Array:
     return values
 
 
-def _array_of_objects(values: Sequence[Any]) -> np.ndarray[Any, Any]:
+def _array_of_objects(values: Sequence[object]) -> Array:
     array = np.empty(len(values), object)
     for number, value in enumerate(values):
         array[number] = value
@@ -403,7 +407,7 @@ def column_to_rows(column: pa.ChunkedArray) -> list[Any]:
     return rows
 
 
-def _ragged_rows(chunk: Any) -> list[Any]:
+def _ragged_rows(chunk: pa.Array) -> list[Any]:
     storage = chunk.storage
     data, shape = storage.field("data"), storage.field("shape")
     offsets, flat = _array_of(data.offsets), _array_of(data.values)

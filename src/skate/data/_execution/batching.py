@@ -26,6 +26,8 @@ from skate.data._execution.transforms import rebatched, slices
 if TYPE_CHECKING:
     import torch
 
+    from skate._core.arrays import Array
+
 
 def check_batch_size(batch_size: int | None) -> None:
     if batch_size is not None and batch_size < 1:
@@ -121,12 +123,12 @@ def prefetched(items: Iterator[object], count: int) -> Iterator[Any]:
 def torch_batches(
     blocks: Iterator[Block],
     batch_size: int | None,
-    dtypes: Any,
-    device: Any,
+    dtypes: object,
+    device: object,
     drop_last: bool,
     shuffle: LocalShuffle | None,
     pin_memory: bool,
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[dict[str, torch.Tensor]]:
     """Dictionaries of tensors. A block that is not ours alone is copied once, and its batches are
     views on the copy: what a training loop changes in place never reaches the dataset."""
     try_import("torch", "torch")
@@ -154,7 +156,7 @@ def check_given(given: object, names: Sequence[str]) -> None:
         check_columns(list(given), names)
 
 
-def tensor_of(array: np.ndarray[Any, Any], dtype: Any, name: str, own: bool = False) -> Any:
+def tensor_of(array: Array, dtype: Any, name: str, own: bool = False) -> Any:
     """A tensor whose memory is nobody else's, as is that of an array of our `own` which can be
     written to; a list of tensors if their shapes differ."""
     import torch
@@ -184,7 +186,7 @@ def _numpy_dtype(dtype: object) -> Any:
 _COMMON = {"float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint8", "bool"}
 
 
-def _tensors_of_objects(array: np.ndarray[Any, Any], dtype: Any, name: str) -> Any:
+def _tensors_of_objects(array: Array, dtype: Any, name: str) -> Any:
     import torch
 
     if not all(isinstance(value, np.ndarray) and value.dtype.kind in "biuf" for value in array):

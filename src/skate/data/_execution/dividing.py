@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,10 @@ import pyarrow as pa
 from skate.data._arrow.blocks import Block, concat
 from skate.data._arrow.hashing import hashed
 from skate.data._arrow.sorting import Keys, sort_table, sorted_indices, taken
+
+if TYPE_CHECKING:
+    from skate._core.arrays import Array
+
 
 PLACE = "\x1fplace"  # of a row among all of its input
 _MOST_DRAWN = 10**9  # rows, from which NumPy draws no hypergeometric numbers
@@ -57,7 +61,7 @@ class ByRange(Division):
         return _cut(ordered, [0, *ends, rows])
 
 
-def with_places(keys: Block, places: Any) -> Block:
+def with_places(keys: Block, places: Array) -> Block:
     return keys.append_column(PLACE, pa.array(places, pa.int64()))
 
 
@@ -142,7 +146,7 @@ def at_random(rows: Sequence[int], sizes: Sequence[int], seed: int) -> list[AtRa
     return made
 
 
-def _drawn(random: np.random.Generator, left: Any, count: int) -> Any:
+def _drawn(random: np.random.Generator, left: Array, count: int) -> Array:
     """How many of `count` rows go to each part, by the rows that it still lacks."""
     total = int(left.sum())
     if total < _MOST_DRAWN:
@@ -157,6 +161,6 @@ def _drawn(random: np.random.Generator, left: Any, count: int) -> Any:
     return drawn
 
 
-def _cut(table: Block, ends: Sequence[Any]) -> Iterator[Block]:
+def _cut(table: Block, ends: Sequence[int]) -> Iterator[Block]:
     for start, stop in pairwise(ends):
         yield table.slice(int(start), int(stop) - int(start))

@@ -141,7 +141,7 @@ class TaskPool:
     def __init__(
         self, chain: TransformChain, strategy: TaskPoolStrategy, options: Mapping[str, Any]
     ) -> None:
-        def stream(*payloads: Any) -> Iterator[Any]:
+        def stream(*payloads: object) -> Iterator[Any]:
             yield from stream_chain(chain, payloads)
 
         self.chain = chain
@@ -158,7 +158,7 @@ class TaskPool:
     def has_room(self, running: int, finished: int) -> bool:
         return running < self._most_running and running + finished < self._most
 
-    def submit(self, payloads: Sequence[Any]) -> StageJob:
+    def submit(self, payloads: Sequence[object]) -> StageJob:
         # What was not computed on some node, or on many, may go to any; blocks draw tasks.
         is_anywhere = isinstance(payloads[0], (SourceTask, PartShape))
         stream = self._spread if is_anywhere and not self._is_placed else self._stream
@@ -192,7 +192,7 @@ class _Mapper:
     def started(self) -> None:
         """An answer means that the actor has its resources."""
 
-    def stream(self, *payloads: Any) -> Iterator[Any]:
+    def stream(self, *payloads: object) -> Iterator[Any]:
         yield from stream_chain(self.chain, payloads)
 
 
@@ -244,7 +244,7 @@ class Actors:
     def has_room(self, running: int, finished: int) -> bool:
         return running + finished < self.window
 
-    def submit(self, payloads: Sequence[Any]) -> StageJob:
+    def submit(self, payloads: Sequence[object]) -> StageJob:
         while len(self.load) < self.strategy.initial_size:  # not before there is work
             self._grow()
         actor = min(self.load, key=self.load.__getitem__)
@@ -292,7 +292,7 @@ class ThreadPool:
     def has_room(self, running: int, finished: int) -> bool:
         return running + finished <= self.window
 
-    def submit(self, payloads: Sequence[Any]) -> StageJob:
+    def submit(self, payloads: Sequence[object]) -> StageJob:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.window, thread_name_prefix="skate-data")
         return ThreadJob(self._pool.submit(_run_here, self.chain, payloads, self._closed))

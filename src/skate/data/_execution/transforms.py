@@ -84,7 +84,7 @@ class TransformChain:
             getattr(steps[-1], "keeps_empty_blocks", None) if steps else None
         )
 
-    def __call__(self, payloads: Sequence[Any]) -> Iterator[Block]:
+    def __call__(self, payloads: Sequence[object]) -> Iterator[Block]:
         names = ", ".join(p.name for p in payloads if isinstance(p, SourceTask) and p.name)
         try:
             blocks = _opened(payloads)
@@ -122,7 +122,7 @@ class TransformChain:
         return (block.slice(start, step) for start in range(0, rows, step))
 
 
-def _opened(payloads: Sequence[Any]) -> Iterator[Block]:
+def _opened(payloads: Sequence[object]) -> Iterator[Block]:
     for payload in payloads:
         if isinstance(payload, SourceTask):
             yield from payload.read()
@@ -154,7 +154,7 @@ def _describe(value: Any, is_batch: bool = False) -> str:
     return f"a batch of {rows} rows with the columns {list(names)}, the first {_shortened(first)}"
 
 
-def _shortened(value: Any) -> str:
+def _shortened(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 200 else text[:197] + "..."
 
@@ -179,20 +179,20 @@ class _RowStep(ABC):
             for rows in portions(self._blamed(rows_of(block, plain=False)), block_limit()):
                 yield block_of_rows(rows)
 
-    def _blamed(self, rows: Iterator[Any]) -> Iterator[Any]:
+    def _blamed(self, rows: Iterator[object]) -> Iterator[Any]:
         try:
             yield from self._outputs(rows)
         except FunctionError as failure:
             raise blame(failure, self.name) from None
 
     @abstractmethod
-    def _outputs(self, rows: Iterator[Any]) -> Iterator[Any]:
+    def _outputs(self, rows: Iterator[object]) -> Iterator[Any]:
         """The new rows."""
 
 
 @dataclass(frozen=True)
 class MapRows(_RowStep):
-    def _outputs(self, rows: Iterator[Any]) -> Iterator[Any]:
+    def _outputs(self, rows: Iterator[object]) -> Iterator[Any]:
         for row, result in self.udf.results(rows):
             if result is None:
                 raise ValueError(
@@ -204,7 +204,7 @@ class MapRows(_RowStep):
 
 @dataclass(frozen=True)
 class FlatMapRows(_RowStep):
-    def _outputs(self, rows: Iterator[Any]) -> Iterator[Any]:
+    def _outputs(self, rows: Iterator[object]) -> Iterator[Any]:
         for row, result in self.udf.results(rows):
             if not isinstance(result, Iterable) or isinstance(result, Mapping):
                 raise TypeError(
@@ -229,7 +229,7 @@ class FilterRows:
             yield block.filter(pa.array(keep, pa.bool_()))
 
 
-def portions(results: Iterator[Any], max_bytes: int, every: int = 16) -> Iterator[list[Any]]:
+def portions(results: Iterator[object], max_bytes: int, every: int = 16) -> Iterator[list[Any]]:
     """The results in lists of at most about `max_bytes`: a function may make much of little. To
     be quick, only one of `every` is measured, unless they are large."""
     portion: list[Any] = []
@@ -247,7 +247,7 @@ def portions(results: Iterator[Any], max_bytes: int, every: int = 16) -> Iterato
         yield portion
 
 
-def bytes_of(value: Any) -> int:
+def bytes_of(value: object) -> int:
     """About how much memory a row or a batch takes."""
     if isinstance(value, Mapping):
         return sum(map(bytes_of, value.values()))

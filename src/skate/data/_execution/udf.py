@@ -23,9 +23,9 @@ class UserFunction:
     def __init__(
         self,
         fn: Any,
-        args: Iterable[Any] = (),
+        args: Iterable[object] = (),
         kwargs: dict[str, Any] | None = None,
-        constructor_args: Iterable[Any] = (),
+        constructor_args: Iterable[object] = (),
         constructor_kwargs: dict[str, Any] | None = None,
     ) -> None:
         if not callable(fn):
@@ -83,7 +83,7 @@ class UserFunction:
                 break
         return instance
 
-    def results(self, inputs: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+    def results(self, inputs: Iterable[object]) -> Iterator[tuple[Any, Any]]:
         """(input, what the function made of it), in order. An async function is called for several
         inputs at a time."""
         call = self.load()
@@ -102,7 +102,7 @@ class UserFunction:
                 result = self._called_again(call, value)
             yield value, result
 
-    def _one_by_one(self, call: Callable[..., Any]) -> Callable[..., Any]:
+    def _one_by_one(self, call: Callable[..., object]) -> Callable[..., Any]:
         thread = self._thread
         if thread is None:
             return call
@@ -110,7 +110,7 @@ class UserFunction:
             copy_context().run, call, *args, **kwargs
         ).result()
 
-    def _called_again(self, call: Callable[..., Any], value: Any) -> Any:
+    def _called_again(self, call: Callable[..., object], value: object) -> Any:
         failures = 1
         while True:
             try:
@@ -121,7 +121,7 @@ class UserFunction:
                     raise FunctionError(value) from error
 
     def _overlapping(
-        self, call: Callable[..., Any], inputs: Iterable[Any], events: EventLoop
+        self, call: Callable[..., object], inputs: Iterable[object], events: EventLoop
     ) -> Iterator[tuple[Any, Any]]:
         """As `results`: in order, with several calls under way."""
         waiting: deque[tuple[Any, Any]] = deque()
@@ -164,7 +164,7 @@ class FunctionError(Exception):
         self.value = value
 
 
-def name_of(fn: Any) -> str:
+def name_of(fn: object) -> str:
     """What to call a function in plans and errors."""
     inner = getattr(fn, "func", None)  # functools.partial
     if inner is not None and not hasattr(fn, "__name__"):
@@ -172,14 +172,14 @@ def name_of(fn: Any) -> str:
     return str(getattr(fn, "__name__", type(fn).__name__))
 
 
-def _is_async(call: Callable[..., Any]) -> bool:
+def _is_async(call: Callable[..., object]) -> bool:
     for target in (call, getattr(call, "__call__", None)):  # noqa: B004
         if inspect.iscoroutinefunction(target) or inspect.isasyncgenfunction(target):
             return True
     return False
 
 
-def iterated(value: Any, results: Iterable[Any]) -> Iterator[Any]:
+def iterated(value: object, results: Iterable[object]) -> Iterator[Any]:
     """What a generator gives for an input; its errors are the function's."""
     iterator = iter(results)
     while True:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from skate.data._arrow.compute import pc
 
+if TYPE_CHECKING:
+    from skate.data._arrow.blocks import Column
 
-def sum_of(a: Any, b: Any) -> object:
+
+def sum_of(a: Column | pa.Scalar, b: Column | pa.Scalar) -> object:
     """Of numbers; of texts, one after the other."""
     a, b = _decoded(a), _decoded(b)
     if not (_is_text(a.type) and _is_text(b.type)):
@@ -20,7 +23,7 @@ def sum_of(a: Any, b: Any) -> object:
     return pc.binary_join_element_wise(a.cast(wide), b.cast(wide), pa.scalar("", wide))
 
 
-def _decoded(values: Any) -> object:
+def _decoded(values: Column | pa.Scalar) -> Column | pa.Scalar:
     return values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
 
 
@@ -37,7 +40,7 @@ def ratio(a: object, b: object) -> object:
     return pc.divide(a, b)
 
 
-def floor_quotient(a: Any, b: Any) -> object:
+def floor_quotient(a: Column | pa.Scalar, b: Column | pa.Scalar) -> object:
     """Rounded down, as in Python. Arrow's own division of whole numbers rounds towards zero."""
     if not (pa.types.is_integer(a.type) and pa.types.is_integer(b.type)):
         return pc.floor(_quotient(a, b))

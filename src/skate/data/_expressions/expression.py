@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -17,6 +17,10 @@ from skate.data._arrow.compute import pc
 from skate.data._arrow.type_kinds import arrow_type
 from skate.data._expressions.namespaces import Arrays, Dates, Lists, Maps, Strings, Structs
 from skate.data._expressions.operations import HOW, UNARY, Operation
+
+if TYPE_CHECKING:
+    from skate.data._arrow.blocks import Column
+
 
 Text = str  # `str` is an attribute of expressions
 _NO_ARGUMENTS: dict[str, Any] = {}
@@ -33,10 +37,10 @@ class Expr:
 
     def __init__(
         self,
-        evaluate: Callable[[Block], Any],
+        evaluate: Callable[[Block], Column | pa.Scalar],
         text: Text,
         parts: Sequence[Expr],
-        arrow: Any = None,
+        arrow: pc.Expression | None = None,
         *,
         kernel: Text = "",
         arguments: Mapping[Text, Any] = _NO_ARGUMENTS,
@@ -72,7 +76,7 @@ class Expr:
     def alias(self, name: Text) -> Expr:
         return AliasExpr(self, name)
 
-    def structurally_equals(self, other: Any) -> bool:
+    def structurally_equals(self, other: object) -> bool:
         """Whether it is the same computation; `==` makes an expression instead."""
         if type(other) is not type(self) or len(other.parts) != len(self.parts):
             return False
@@ -85,7 +89,7 @@ class Expr:
             raise TypeError(f"{self} has no counterpart in pyarrow")
         return self._arrow
 
-    def evaluate(self, block: Block) -> Any:
+    def evaluate(self, block: Block) -> Column | pa.Scalar:
         """The column for this block."""
         return self._evaluate(block)
 
@@ -102,37 +106,37 @@ class Expr:
     def __add__(self, other: Any) -> Expr:
         return BinaryExpr(Operation.ADD, self, as_expression(other))
 
-    def __radd__(self, other: Any) -> Expr:
+    def __radd__(self, other: object) -> Expr:
         return lit(other) + self
 
     def __sub__(self, other: Any) -> Expr:
         return BinaryExpr(Operation.SUB, self, as_expression(other))
 
-    def __rsub__(self, other: Any) -> Expr:
+    def __rsub__(self, other: object) -> Expr:
         return lit(other) - self
 
     def __mul__(self, other: Any) -> Expr:
         return BinaryExpr(Operation.MUL, self, as_expression(other))
 
-    def __rmul__(self, other: Any) -> Expr:
+    def __rmul__(self, other: object) -> Expr:
         return lit(other) * self
 
     def __truediv__(self, other: Any) -> Expr:
         return BinaryExpr(Operation.DIV, self, as_expression(other))
 
-    def __rtruediv__(self, other: Any) -> Expr:
+    def __rtruediv__(self, other: object) -> Expr:
         return lit(other) / self
 
     def __floordiv__(self, other: Any) -> Expr:
         return BinaryExpr(Operation.FLOORDIV, self, as_expression(other))
 
-    def __rfloordiv__(self, other: Any) -> Expr:
+    def __rfloordiv__(self, other: object) -> Expr:
         return lit(other) // self
 
     def __mod__(self, other: Any) -> Expr:
         return BinaryExpr(Operation.MOD, self, as_expression(other))
 
-    def __rmod__(self, other: Any) -> Expr:
+    def __rmod__(self, other: object) -> Expr:
         return lit(other) % self
 
     def __neg__(self) -> Expr:
@@ -180,7 +184,7 @@ class Expr:
     def not_in(self, values: Any) -> Expr:
         return BinaryExpr(Operation.NOT_IN, self, _options(values))
 
-    def cast(self, target_type: Any, *, safe: bool = True) -> Expr:
+    def cast(self, target_type: object, *, safe: bool = True) -> Expr:
         """As another type: of pyarrow, a `DataType`, or by name. `safe` refuses to lose digits."""
         target = arrow_type(target_type)
         return Expr(
@@ -205,7 +209,7 @@ class Expr:
             (self,),
         )
 
-    def fill_null(self, value: Any) -> Expr:
+    def fill_null(self, value: object) -> Expr:
         return Expr(
             partial(_called_with, pc.fill_null, self, {"fill_value": value}),
             f"{self}.fill_null({value!r})",
@@ -278,7 +282,7 @@ def col(name: str) -> Expr:
     return ColumnExpr(name)
 
 
-def _column(name: str, block: Block) -> Any:
+def _column(name: str, block: Block) -> pa.ChunkedArray:
     if name not in block.column_names:
         raise missing_column(name, block.column_names)
     return block[name]
@@ -287,7 +291,7 @@ def _column(name: str, block: Block) -> Any:
 class LiteralExpr(Expr):
     """A value that is the same in each row."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         self.value = value
         try:
             scalar, arrow = pa.scalar(value), pc.scalar(value)
@@ -307,7 +311,7 @@ def _same(scalar: pa.Scalar, block: Block) -> pa.Scalar:
     return scalar
 
 
-def lit(value: Any) -> Expr:
+def lit(value: object) -> Expr:
     """The same value in each row."""
     return LiteralExpr(value)
 
@@ -436,12 +440,14 @@ def _joins_text(op: Operation, operands: Sequence[Expr]) -> bool:
 
 
 def _called_with(
-    function: Callable[..., Any], a: Expr, options: dict[str, Any], block: Block
-) -> Any:
+    function: Callable[..., Any], a: Expr, options: Mapping[str, object], block: Block
+) -> Column | pa.Scalar:
     return function(a.evaluate(block), **options)
 
 
-def _applied(function: Callable[..., Any], parts: Sequence[Expr], text: str, block: Block) -> Any:
+def _applied(
+    function: Callable[..., Any], parts: Sequence[Expr], text: str, block: Block
+) -> Column | pa.Scalar:
     values = [part.evaluate(block) for part in parts]
     try:
         return function(*values)
@@ -467,7 +473,7 @@ class FilterStep:
         for block in blocks:
             yield block.filter(self._mask(block)) if block.column_names else block
 
-    def _mask(self, block: Block) -> Any:
+    def _mask(self, block: Block) -> Column:
         mask = self.expression.evaluate(block)
         if not (pa.types.is_boolean(mask.type) or pa.types.is_null(mask.type)):
             raise TypeError(
@@ -488,7 +494,7 @@ class WithColumns:
             yield block
 
 
-def set_column(block: Block, name: str, value: Any) -> Block:
+def set_column(block: Block, name: str, value: Column | pa.Scalar) -> Block:
     """The block with a column replaced or, at the end, added."""
     if isinstance(value, pa.Scalar):
         value = pa.repeat(value, block.num_rows)

@@ -6,7 +6,7 @@ import uuid as uuids
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,9 @@ import pyarrow as pa
 from skate.data._arrow.blocks import Block
 from skate.data._arrow.compute import pc
 from skate.data._expressions.expression import Expr, col, set_column
+
+if TYPE_CHECKING:
+    pass
 
 
 class RowPosition(NamedTuple):
@@ -128,7 +131,7 @@ def _content(uri: str | None, filesystem: Any) -> bytes | None:
         return None
 
 
-def download(uri_column_name: str, *, filesystem: Any = None) -> Expr:
+def download(uri_column_name: str, *, filesystem: object = None) -> Expr:
     """The bytes of the files that a column names; None where that fails."""
     return DownloadExpr(uri_column_name, filesystem)
 
@@ -155,7 +158,7 @@ class UnnestExpr(Expr):
         return block
 
 
-def unnest(expr: Any) -> Expr:
+def unnest(expr: object) -> Expr:
     """A column for each key of a column of dictionaries, for `with_columns`."""
     if not isinstance(expr, Expr) or isinstance(expr, UnnestExpr):
         raise TypeError(f"unnest takes an expression that gives dictionaries; got {expr!r}")

@@ -6,7 +6,7 @@ A method takes its arguments as the function of pyarrow.compute does that it sta
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,8 @@ from skate.data._arrow.compute import pc
 from skate.data._arrow.tensors import column_to_rows, is_tensor
 
 if TYPE_CHECKING:
+    from skate._core.arrays import Array
+    from skate.data._arrow.blocks import Column
     from skate.data._expressions.expression import Expr
 
 
@@ -28,7 +30,7 @@ class Namespace:
         self._expression = expression
 
     def _apply(
-        self, method: str, function: Callable[[Any], Any], op: str = "", **arguments: Any
+        self, method: str, function: Callable[..., Column], op: str = "", **arguments: object
     ) -> Expr:
         from skate.data._expressions.expression import Expr
 
@@ -50,7 +52,7 @@ class Namespace:
             raise AttributeError(f".{self.name} has no {name!r}; there are {known}")
         function = getattr(pc, kernel)
 
-        def call(*args: Any, **kwargs: Any) -> Expr:
+        def call(*args: object, **kwargs: object) -> Expr:
             shown = ", ".join([*map(repr, args), *(f"{k}={v!r}" for k, v in kwargs.items())])
             text = f"{name}({shown})"
             given = {"args": args, "kwargs": kwargs}
@@ -183,17 +185,17 @@ class Lists(Namespace):
         return self._apply("flatten()", _flattened)
 
 
-def _one_array(column: Any) -> Any:
+def _one_array(column: Column) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
-def _check_lists(array: Any, what: str) -> None:
+def _check_lists(array: pa.Array, what: str) -> None:
     type_ = array.type
     if not (pa.types.is_list(type_) or pa.types.is_large_list(type_)):
         raise TypeError(f"list.{what} needs a column of lists; got {type_}")
 
 
-def _lists_like(array: Any, counts: Any, values: Any) -> Any:
+def _lists_like(array: pa.Array, counts: Array, values: pa.Array) -> pa.Array:
     """Lists of so many of the values each, missing where the array is."""
     offsets = np.zeros(len(array) + 1, np.int64)
     np.cumsum(counts, out=offsets[1:])
@@ -203,16 +205,16 @@ def _lists_like(array: Any, counts: Any, values: Any) -> Any:
     return kind.from_arrays(pa.array(offsets, width), values, mask=mask)
 
 
-def _lengths(array: Any) -> Any:
+def _lengths(array: pa.Array) -> Array:
     return pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
 
 
-def _owners(array: Any) -> Any:
+def _owners(array: pa.Array) -> Array:
     """The row of each value; a missing list has none, even where Arrow keeps values behind it."""
     return np.repeat(np.arange(len(array)), _lengths(array))
 
 
-def _sorted_lists(column: Any, order: str, null_placement: str) -> Any:
+def _sorted_lists(column: Column, order: str, null_placement: str) -> Column:
     array = _one_array(column)
     original = array.type
     if pa.types.is_fixed_size_list(original):
@@ -226,7 +228,7 @@ def _sorted_lists(column: Any, order: str, null_placement: str) -> Any:
     return _lists_like(array, _lengths(array), values.take(places)).cast(original)
 
 
-def _flattened(column: Any) -> Any:
+def _flattened(column: Column) -> Column:
     array = _one_array(column)
     _check_lists(array, "flatten()")
     inner = pc.list_flatten(array)
@@ -262,7 +264,7 @@ class Maps(Namespace):
         return self._apply("values()", lambda x: _map_part(x, 1))
 
 
-def _map_part(column: Any, number: int) -> Any:
+def _map_part(column: Column, number: int) -> Column:
     array = _one_array(column)
     if pa.types.is_map(array.type):
         array = array.cast(pa.list_(pa.struct([*_pair_fields(array.type)])))
@@ -271,7 +273,7 @@ def _map_part(column: Any, number: int) -> Any:
     return _lists_like(array, counts, pc.struct_field(pc.list_flatten(array), number))
 
 
-def _pair_fields(type_: Any) -> list[tuple[str, Any]]:
+def _pair_fields(type_: pa.DataType) -> list[tuple[str, pa.DataType]]:
     return [("key", type_.key_type), ("value", type_.item_type)]
 
 
@@ -285,7 +287,7 @@ class Arrays(Namespace):
         return self._apply("to_list()", _as_lists)
 
 
-def _as_lists(column: Any) -> Any:
+def _as_lists(column: Column) -> pa.Array:
     array = _one_array(column)
     if not is_tensor(array.type):
         if pa.types.is_fixed_size_list(array.type):

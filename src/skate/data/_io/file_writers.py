@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.fs as pafs
 
@@ -18,6 +18,10 @@ from skate.data._io.paths import resolve
 from skate.data._io.retries import io_attempts
 from skate.data._io.sinks import SaveMode
 from skate.data._settings.context import driver_threads
+
+if TYPE_CHECKING:
+    from skate.data._io.paths import PathLike
+
 
 # File systems where a file appears when it is complete, and moving it would be writing it again.
 _WHOLE_FILES = ("s3", "gcs", "gs", "abfs")
@@ -47,7 +51,7 @@ class OutputFolder:
     may come from them."""
 
     def __init__(
-        self, path: object, filesystem: object, try_create_dir: bool, mode: SaveMode | str
+        self, path: PathLike, filesystem: object, try_create_dir: bool, mode: SaveMode | str
     ) -> None:
         self.filesystem: pafs.FileSystem
         self.path: str
@@ -120,7 +124,7 @@ class OutputFolder:
                     raise
                 self._new.pop(place, None)  # the name is free for the next attempt
 
-    def open(self, place: str, **arguments: Any) -> Any:
+    def open(self, place: str, **arguments: object) -> Any:
         """A file to write to, by its complete path."""
         check_inside(self.path, place)
         folder = place.rpartition("/")[0]

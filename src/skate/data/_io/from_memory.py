@@ -153,7 +153,7 @@ def from_numpy(ndarrays: object) -> MaterializedDataset:
     return _of_blocks("FromNumpy", blocks)
 
 
-def from_numpy_refs(ndarrays: Any) -> MaterializedDataset:
+def from_numpy_refs(ndarrays: object) -> MaterializedDataset:
     """Make a dataset of arrays, as `from_numpy` does, of references to them.
 
     Args:
@@ -187,7 +187,7 @@ def _copied(frame: object) -> Block:
     return block_of_pandas(frame.copy())
 
 
-def from_pandas_refs(dfs: Any) -> MaterializedDataset:
+def from_pandas_refs(dfs: object) -> MaterializedDataset:
     """Make a dataset of pandas frames, as `from_pandas` does, of references to them.
 
     Args:
@@ -226,7 +226,7 @@ def _block_of(table: Any, allow_pickle: bool) -> Block:
     return admitted(table, "a table", allow_pickle)
 
 
-def from_arrow_refs(tables: Any) -> MaterializedDataset:
+def from_arrow_refs(tables: object) -> MaterializedDataset:
     """Make a dataset of references to Arrow tables, which are not fetched here.
 
     Args:

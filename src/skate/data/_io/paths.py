@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -26,6 +26,10 @@ WILD = "*?["
 
 class NoFilesError(FileNotFoundError, ValueError):
     """A folder has no files that fit. Ray raises a ValueError for that."""
+
+
+PathLike: TypeAlias = str | os.PathLike[str]
+Paths: TypeAlias = PathLike | Iterable[PathLike]
 
 
 class File(NamedTuple):
@@ -44,12 +48,12 @@ class FilesOnSystem(NamedTuple):
     files: list[File]
 
 
-def is_of_driver(paths: Any) -> bool:
+def is_of_driver(paths: Paths) -> bool:
     """Return whether the paths are said to be those of the driver's machine only."""
     return all(os.fspath(path).startswith("local://") for path in _given(paths))
 
 
-def resolve(path: Any, filesystem: Any = None) -> tuple[pafs.FileSystem, str]:
+def resolve(path: PathLike, filesystem: object = None) -> tuple[pafs.FileSystem, str]:
     """The file system and the path on it."""
     text = os.fspath(path)
     if text.startswith("example://"):
@@ -73,7 +77,7 @@ def resolve(path: Any, filesystem: Any = None) -> tuple[pafs.FileSystem, str]:
         return _fsspec(scheme), text.split("://", 1)[1]
 
 
-def _as_arrow(filesystem: Any) -> pafs.FileSystem:
+def _as_arrow(filesystem: object) -> pafs.FileSystem:
     if isinstance(filesystem, pafs.FileSystem):
         return filesystem
     return pafs.PyFileSystem(pafs.FSSpecHandler(filesystem))
@@ -112,11 +116,11 @@ def _shown(path: Path) -> bool:
 
 
 def find(
-    paths: Any,
-    filesystem: Any = None,
+    paths: Paths,
+    filesystem: object = None,
     extensions: Sequence[str] | None = None,
     ignore_missing: bool = False,
-    skipped: Any = None,
+    skipped: Paths | None = None,
 ) -> FilesOnSystem:
     """All files that are meant, folders with everything in them, in order; without those at or
     below a path of `skipped`."""
@@ -160,7 +164,7 @@ def find(
     return FilesOnSystem(system, found)
 
 
-def _no_files(given: Sequence[Any], extensions: Sequence[str] | None) -> NoFilesError:
+def _no_files(given: Sequence[PathLike], extensions: Sequence[str] | None) -> NoFilesError:
     places = [os.fspath(path) for path in given]
     if extensions is None:
         return NoFilesError(f"nothing to read: there is no file in {places}")
@@ -175,9 +179,11 @@ def _is_below(path: str, places: Sequence[str]) -> bool:
     return any(path == place or path.startswith(f"{place}/") for place in places)
 
 
-def _given(paths: object) -> list[Any]:
+def _given(paths: object) -> list[PathLike]:
     one = isinstance(paths, (str, os.PathLike))
-    given = [paths] if one else list(paths) if isinstance(paths, Iterable) else None
+    given: list[Any] | None = (
+        [paths] if one else list(paths) if isinstance(paths, Iterable) else None
+    )
     if given is None or not all(isinstance(path, (str, os.PathLike)) for path in given):
         raise TypeError(f"paths takes a path, as text or a pathlib.Path, or a list; got {paths!r}")
     return given

@@ -31,6 +31,7 @@ from skate.data.sources.webdataset import WebDatasetSource, freeze
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from skate.data._io.paths import PathLike, Paths
     from skate.data._io.read_keywords import (
         CSVKeywords,
         JSONKeywords,
@@ -45,11 +46,14 @@ HIVE = Partitioning(PartitionStyle.HIVE)
 IMAGE_EXTENSIONS = ("png", "jpg", "jpeg", "tif", "tiff", "bmp", "gif", "webp")
 
 
-def _taken(given: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+Given = dict[str, Any]  # what was given by name, of which each takes its part
+
+
+def _taken(given: Given, names: Sequence[str]) -> Given:
     return {name: given.pop(name) for name in names if name in given}
 
 
-def file_options(paths: Any, given: dict[str, Any], **defaults: Any) -> FileOptions:
+def file_options(paths: Paths, given: Given, **defaults: object) -> FileOptions:
     chosen = {**defaults, **_taken(given, FILES)}
     if "arrow_open_file_args" in given:  # as readers of images call it
         chosen["arrow_open_stream_args"] = given.pop("arrow_open_file_args")
@@ -61,7 +65,7 @@ def file_options(paths: Any, given: dict[str, Any], **defaults: Any) -> FileOpti
     return FileOptions(paths, **chosen)
 
 
-def _dataset(source: Source, given: dict[str, Any]) -> Dataset:
+def _dataset(source: Source, given: Given) -> Dataset:
     """The dataset; what is left of the keywords is unknown to the reader."""
     settings = _taken(given, PLAN)
     remote = given_options({**(settings.get("ray_remote_args") or {}), **_taken(given, REMOTE)})
@@ -79,9 +83,7 @@ def _dataset(source: Source, given: dict[str, Any]) -> Dataset:
     return Dataset(plan.Read(source, blocks, concurrency, tuple(remote.items())))
 
 
-def _left(
-    given: dict[str, Any], theirs: Sequence[str] | None = None
-) -> tuple[tuple[str, Any], ...]:
+def _left(given: Given, theirs: Sequence[str] | None = None) -> tuple[tuple[str, object], ...]:
     """The keywords that are meant for the library that parses, which knows `theirs`."""
     ours = {*FILES, *PLAN, *REMOTE}
     names = [name for name in given if name not in ours and name in (theirs or given)]
@@ -89,12 +91,12 @@ def _left(
 
 
 def read_parquet(
-    paths: Any,
+    paths: Paths,
     *,
     columns: Sequence[str] | None = None,
     schema: pa.Schema | None = None,
     include_row_hash: bool = False,
-    tensor_column_schema: Mapping[str, tuple[Any, Sequence[int]]] | None = None,
+    tensor_column_schema: Mapping[str, tuple[object, Sequence[int]]] | None = None,
     allow_pickle: bool = False,
     _block_udf: Callable[[pa.Table], pa.Table] | None = None,
     **options: Unpack[ParquetKeywords],
@@ -148,7 +150,7 @@ def read_parquet(
     return rows.map_batches(_block_udf, batch_format="pyarrow", batch_size=None)
 
 
-def _for_files(given: Mapping[str, Any]) -> Mapping[str, Any]:
+def _for_files(given: Mapping[str, object]) -> Mapping[str, object]:
     """What Ray's users write for pyarrow's ParquetDataset, which knows more than the files."""
     taken = [name for name in ("partitioning", "filters", "filesystem", "schema") if name in given]
     if taken:
@@ -157,7 +159,7 @@ def _for_files(given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _with_tensors(
-    dataset: Dataset, kinds: Mapping[str, tuple[Any, Sequence[int]]] | None
+    dataset: Dataset, kinds: Mapping[str, tuple[object, Sequence[int]]] | None
 ) -> Dataset:
     if not kinds:
         return dataset
@@ -165,7 +167,7 @@ def _with_tensors(
     return dataset._mapped(TensorsOfBytes(tuple(wanted)), "TensorsOfBytes", keeps_rows=True)
 
 
-def _matching(dataset: Dataset, wanted: Any, columns: Sequence[str] | None) -> Dataset:
+def _matching(dataset: Dataset, wanted: object, columns: Sequence[str] | None) -> Dataset:
     """The rows that match an expression of pyarrow, which may be about other columns as well."""
     rows = dataset.map_batches(
         _rows_where, fn_args=(wanted,), batch_format="pyarrow", batch_size=None
@@ -173,11 +175,11 @@ def _matching(dataset: Dataset, wanted: Any, columns: Sequence[str] | None) -> D
     return rows if columns is None else rows.select_columns(list(columns))
 
 
-def _rows_where(table: pa.Table, wanted: Any) -> pa.Table:
+def _rows_where(table: pa.Table, wanted: object) -> pa.Table:
     return table.filter(wanted)
 
 
-def read_csv(paths: Any, **options: Unpack[CSVKeywords]) -> Dataset:
+def read_csv(paths: Paths, **options: Unpack[CSVKeywords]) -> Dataset:
     r"""Read CSV files.
 
     Args:
@@ -219,7 +221,7 @@ def read_csv(paths: Any, **options: Unpack[CSVKeywords]) -> Dataset:
     return _dataset(CSVSource(files, arguments), given)
 
 
-def read_json(paths: Any, *, lines: bool = False, **options: Unpack[JSONKeywords]) -> Dataset:
+def read_json(paths: Paths, *, lines: bool = False, **options: Unpack[JSONKeywords]) -> Dataset:
     r"""Read JSON files: an object per line, or one list of objects per file, as found in the file.
 
     Args:
@@ -245,7 +247,7 @@ def read_json(paths: Any, *, lines: bool = False, **options: Unpack[JSONKeywords
 
 
 def read_text(
-    paths: Any,
+    paths: Paths,
     *,
     encoding: str = "utf-8",
     drop_empty_lines: bool = True,
@@ -274,7 +276,7 @@ def read_text(
     return _dataset(TextSource(files, encoding, drop_empty_lines), given)
 
 
-def read_binary_files(paths: Any, **options: Unpack[ReadKeywords]) -> Dataset:
+def read_binary_files(paths: Paths, **options: Unpack[ReadKeywords]) -> Dataset:
     """Read whole files, into the column `bytes`.
 
     Args:
@@ -298,7 +300,7 @@ def read_binary_files(paths: Any, **options: Unpack[ReadKeywords]) -> Dataset:
 
 
 def read_numpy(
-    paths: Any, *, allow_pickle: bool = False, **options: Unpack[NumpyKeywords]
+    paths: Paths, *, allow_pickle: bool = False, **options: Unpack[NumpyKeywords]
 ) -> Dataset:
     """Read .npy files, into the column `data`.
 
@@ -325,7 +327,7 @@ def read_numpy(
 
 
 def read_images(
-    paths: Any,
+    paths: Paths,
     *,
     size: Sequence[int] | None = None,
     mode: str | None = None,
@@ -360,7 +362,7 @@ def read_images(
     return _dataset(ImageSource(files, None if size is None else (size[0], size[1]), mode), given)
 
 
-def read_tfrecords(paths: Any, **options: Unpack[ReadKeywords]) -> Dataset:
+def read_tfrecords(paths: Paths, **options: Unpack[ReadKeywords]) -> Dataset:
     """Read TFRecord files of tf.train.Example.
 
     Args:
@@ -372,12 +374,12 @@ def read_tfrecords(paths: Any, **options: Unpack[ReadKeywords]) -> Dataset:
 
 
 def read_webdataset(
-    paths: Any,
+    paths: Paths,
     *,
-    decoder: Any = True,
-    fileselect: Any = None,
-    filerename: Any = None,
-    suffixes: Any = None,
+    decoder: object = True,
+    fileselect: object = None,
+    filerename: object = None,
+    suffixes: object = None,
     verbose_open: bool = False,
     expand_json: bool = False,
     allow_pickle: bool = False,
@@ -406,7 +408,7 @@ def read_webdataset(
 
 
 def read_orc(
-    paths: Any, *, columns: Sequence[str] | None = None, **options: Unpack[ReadKeywords]
+    paths: Paths, *, columns: Sequence[str] | None = None, **options: Unpack[ReadKeywords]
 ) -> Dataset:
     """Read ORC files.
 
@@ -422,9 +424,9 @@ def read_orc(
 
 def read_sql(
     sql: str,
-    connection_factory: Callable[[], Any],
+    connection_factory: Callable[[], object],
     *,
-    sql_params: Any = None,
+    sql_params: object = None,
     shard_keys: Sequence[str] | None = None,
     shard_hash_fn: str = "MD5",
     **options: Unpack[SourceKeywords],
@@ -455,7 +457,7 @@ def read_sql(
     return _dataset(source, given)
 
 
-def read_avro(paths: Any, **options: Unpack[ReadKeywords]) -> Dataset:
+def read_avro(paths: Paths, **options: Unpack[ReadKeywords]) -> Dataset:
     """Read Avro files, a row per record.
 
     Args:
@@ -467,7 +469,7 @@ def read_avro(paths: Any, **options: Unpack[ReadKeywords]) -> Dataset:
 
 
 def read_delta(
-    path: Any,
+    path: PathLike,
     version: Any = None,
     *,
     storage_options: dict[str, str] | None = None,
@@ -495,11 +497,11 @@ def read_delta(
 def read_iceberg(
     *,
     table_identifier: str,
-    row_filter: Any = None,
+    row_filter: object = None,
     selected_fields: Sequence[str] = ("*",),
     snapshot_id: int | None = None,
-    scan_kwargs: dict[str, Any] | None = None,
-    catalog_kwargs: dict[str, Any] | None = None,
+    scan_kwargs: Mapping[str, object] | None = None,
+    catalog_kwargs: Mapping[str, object] | None = None,
     allow_pickle: bool = False,
     **options: Unpack[SourceKeywords],
 ) -> Dataset:
@@ -522,7 +524,7 @@ def read_iceberg(
     return _dataset(source, given)
 
 
-def read_datasource(datasource: Datasource, **options: Any) -> Dataset:
+def read_datasource(datasource: Datasource, **options: object) -> Dataset:
     """Read a source of your own.
 
     Args:

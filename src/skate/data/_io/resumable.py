@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -42,6 +42,10 @@ from skate.data._settings.context import DataContext
 from skate.data.sources.files import protocol_of
 from skate.exceptions import TaskError
 
+if TYPE_CHECKING:
+    from skate.data._io.write_log import Record
+
+
 Write = Callable[[Block, Any, str], None]  # rows, an open file, and the number of the file
 Split = Callable[[Block, str, int], Iterator[tuple[str, Block]]]
 
@@ -63,7 +67,7 @@ class PlanChangedError(ResumeError):
         super().__init__(message)
         self.changed: list[str] = changed or []
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (str(self), self.changed)
 
 
@@ -186,7 +190,7 @@ class ResumableWrite:
         stats: ExecutionStats,
         prepare: Callable[[], list[str] | None],
         writer: Callable[[str], PartWriter],
-        finish: Callable[[list[dict[str, Any]]], None],
+        finish: Callable[[list[Record]], None],
     ) -> None:
         """Do what is left to do. `prepare` is asked before the first run for the files that the
         new ones replace, None if there is nothing to do; `finish` is given what was written, at
@@ -243,7 +247,7 @@ class ResumableWrite:
             },
         }
 
-    def _check_same(self, known: dict[str, Any], asked: dict[str, Any]) -> None:
+    def _check_same(self, known: Record, asked: Record) -> None:
         found = changes(known["plan"], asked["plan"])
         found += changes_of_files(known["files"], asked["files"])
         if found:
@@ -265,7 +269,7 @@ class ResumableWrite:
             found,
         )
 
-    def _write(self, known: dict[str, Any], stats: ExecutionStats, writer: PartWriter) -> None:
+    def _write(self, known: Record, stats: ExecutionStats, writer: PartWriter) -> None:
         context = self.context.copy()
         for name, value in known["settings"].items():
             setattr(context, name, value)
@@ -280,7 +284,7 @@ class ResumableWrite:
         parts = self.log.parts()
         self.log.note("written.json", [file for part in parts for file in part.get("files", ())])
 
-    def _publish(self, known: dict[str, Any], finish: Callable[[list[Any]], None]) -> None:
+    def _publish(self, known: Record, finish: Callable[[list[Record]], None]) -> None:
         """Move the files to where they belong; anew after a kill."""
         files = self.log.read("written.json")
         twice = [name for name, count in Counter(final for final, _ in files).items() if count > 1]
@@ -386,7 +390,7 @@ def resumed_sink(
         raise
 
 
-def _result(parts: list[dict[str, Any]]) -> WriteResult[object]:
+def _result(parts: list[Record]) -> WriteResult[object]:
     """What a sink is told at the end."""
     return WriteResult(
         sum(part["rows"] for part in parts),

@@ -27,6 +27,9 @@ from skate.data._execution.units import PartOfUnit, Unit, UnitLog
 FOLDER = "_resume"
 
 
+Record = dict[str, Any]  # as a file of the log has it, in JSON
+
+
 class WriteLog(UnitLog):
     """The log in a folder; copies of it are in all processes that write."""
 
@@ -119,12 +122,12 @@ class WriteLog(UnitLog):
         """Note what was written of a part: the last step of it."""
         self.note(f"units/{_name_of(place)}", content)
 
-    def part(self, place: PartOfUnit) -> dict[str, Any] | None:
+    def part(self, place: PartOfUnit) -> Record | None:
         """What was written of a part; None if it is not done."""
         found: dict[str, Any] | None = self.read(f"units/{_name_of(place)}")
         return found
 
-    def parts(self) -> list[dict[str, Any]]:
+    def parts(self) -> list[Record]:
         """What was written, in the order of the rows."""
         places = sorted(_place_of(info.base_name) for info in self._inside("units"))
         return [note for place in places if (note := self.part(place)) is not None]

@@ -7,7 +7,7 @@ the numbers of their rows; see `frames`.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyarrow import types as kinds
@@ -49,7 +49,7 @@ def is_text(type_: pa.DataType) -> bool:
 
 
 @cache
-def polars_type(type_: pa.DataType) -> Any:
+def polars_type(type_: pa.DataType) -> polars.DataType:
     """Return the type of Polars that a carried column has."""
     import polars
 
@@ -82,7 +82,7 @@ def _check_fits(type_: pa.DataType, wanted: pa.DataType) -> None:
         raise UnlikeArrowError
 
 
-def _float_of_decimal(column: polars.Expr, type_: pa.DataType, wanted: pa.DataType) -> Any:
+def _float_of_decimal(column: polars.Expr, type_: pa.DataType, wanted: pa.DataType) -> polars.Expr:
     """Divide the digits by the power of ten, as Arrow does; Polars' own cast rounds otherwise."""
     if type_.precision > 15 or not kinds.is_float64(wanted):  # 15 digits: exact as a float
         raise UnlikeArrowError

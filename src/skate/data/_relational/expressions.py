@@ -63,13 +63,13 @@ class _Scope:
         return self._types[id(expression)]
 
 
-def _column(expression: Expr, scope: _Scope) -> Any:
+def _column(expression: Expr, scope: _Scope) -> polars.Expr:
     import polars
 
     return polars.col(expression.arguments["name"])
 
 
-def _literal(expression: Expr, scope: _Scope) -> Any:
+def _literal(expression: Expr, scope: _Scope) -> polars.Expr:
     import polars
 
     scalar = expression.arguments["value"]
@@ -79,8 +79,10 @@ def _literal(expression: Expr, scope: _Scope) -> Any:
 # -- arithmetic ---------------------------------------------------------------------------------
 
 
-def _arithmetic(combine: Callable[[Any, Any], Any]) -> Callable[[Expr, _Scope], Any]:
-    def lower(expression: Expr, scope: _Scope) -> Any:
+def _arithmetic(
+    combine: Callable[[polars.Expr, polars.Expr], polars.Expr],
+) -> Callable[[Expr, _Scope], polars.Expr]:
+    def lower(expression: Expr, scope: _Scope) -> polars.Expr:
         wanted = scope.type_of(expression)
         if not _is_number(wanted):
             raise UnlikeArrowError
@@ -95,7 +97,7 @@ def _arithmetic(combine: Callable[[Any, Any], Any]) -> Callable[[Expr, _Scope], 
     return lower
 
 
-def _quotient(expression: Expr, scope: _Scope) -> Any:
+def _quotient(expression: Expr, scope: _Scope) -> polars.Expr:
     """Divide floats. Whole numbers and decimals have errors and digits of their own in Arrow."""
     if not is_float(scope.type_of(expression)):
         raise UnlikeArrowError
@@ -106,7 +108,7 @@ def _is_number(type_: pa.DataType) -> bool:
     return bool(kinds.is_integer(type_) or is_float(type_) or kinds.is_decimal128(type_))
 
 
-def _cast(expression: Expr, scope: _Scope) -> Any:
+def _cast(expression: Expr, scope: _Scope) -> polars.Expr:
     """Convert numbers where no digit can be lost, so that it makes no difference who checks."""
     part, wanted = expression.parts[0], expression.arguments["type"]
     type_ = scope.type_of(part)
@@ -125,8 +127,10 @@ def _cast(expression: Expr, scope: _Scope) -> Any:
 # -- comparisons --------------------------------------------------------------------------------
 
 
-def _comparison(compare: Callable[[Any, Any], Any]) -> Callable[[Expr, _Scope], Any]:
-    def lower(expression: Expr, scope: _Scope) -> Any:
+def _comparison(
+    compare: Callable[[polars.Expr, polars.Expr], polars.Expr],
+) -> Callable[[Expr, _Scope], polars.Expr]:
+    def lower(expression: Expr, scope: _Scope) -> polars.Expr:
         types = [scope.type_of(part) for part in expression.parts]
         a, b = (scope.lower(part) for part in expression.parts)
         if all(map(_is_number, types)):
@@ -149,7 +153,9 @@ def _common_number(a: pa.DataType, b: pa.DataType) -> pa.DataType:
     return pc.add(pa.array([], a), pa.array([], b)).type
 
 
-def _without_nan(compare: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+def _without_nan(
+    compare: Callable[[polars.Expr, polars.Expr], polars.Expr], a: polars.Expr, b: polars.Expr
+) -> polars.Expr:
     """Compare floats as IEEE says. To Polars NaN is equal to itself and larger than others."""
     import polars
 
@@ -160,7 +166,7 @@ def _without_nan(compare: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
     return polars.when(missing).then(None).otherwise(compare(a, b) & comparable)
 
 
-def _is_in(expression: Expr, scope: _Scope) -> Any:
+def _is_in(expression: Expr, scope: _Scope) -> polars.Expr:
     """Look for values; Arrow says False where Polars says that a missing value may be any."""
     import polars
 
@@ -182,10 +188,10 @@ def _is_in(expression: Expr, scope: _Scope) -> Any:
 # -- truth --------------------------------------------------------------------------------------
 
 
-def _truth(combine: Callable[..., Any]) -> Callable[[Expr, _Scope], Any]:
+def _truth(combine: Callable[..., polars.Expr]) -> Callable[[Expr, _Scope], polars.Expr]:
     """Join conditions; both engines have Kleene's logic of three values."""
 
-    def lower(expression: Expr, scope: _Scope) -> Any:
+    def lower(expression: Expr, scope: _Scope) -> polars.Expr:
         if not all(kinds.is_boolean(scope.type_of(part)) for part in expression.parts):
             raise UnlikeArrowError
         return combine(*(scope.lower(part) for part in expression.parts))
@@ -193,17 +199,19 @@ def _truth(combine: Callable[..., Any]) -> Callable[[Expr, _Scope], Any]:
     return lower
 
 
-def _of_part(apply: Callable[[Any], Any]) -> Callable[[Expr, _Scope], Any]:
+def _of_part(apply: Callable[[polars.Expr], polars.Expr]) -> Callable[[Expr, _Scope], polars.Expr]:
     return lambda expression, scope: apply(scope.lower(expression.parts[0]))
 
 
 # -- text and dates -----------------------------------------------------------------------------
 
 
-def _pattern(apply: Callable[[Any, str], Any]) -> Callable[[Expr, _Scope], Any]:
+def _pattern(
+    apply: Callable[[polars.Expr, str], polars.Expr],
+) -> Callable[[Expr, _Scope], polars.Expr]:
     """Look for a text that is given as the only argument."""
 
-    def lower(expression: Expr, scope: _Scope) -> Any:
+    def lower(expression: Expr, scope: _Scope) -> polars.Expr:
         part, (args, kwargs) = expression.parts[0], _given(expression)
         pattern = args[0] if len(args) == 1 and not kwargs else kwargs.get("pattern")
         alone = len(args) + len(kwargs) == 1
@@ -218,14 +226,14 @@ def _given(expression: Expr) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return expression.arguments["args"], expression.arguments["kwargs"]
 
 
-def _like(text: Any, pattern: str) -> Any:
+def _like(text: polars.Expr, pattern: str) -> polars.Expr:
     if "\\" in pattern:
         raise UnlikeArrowError
     signs = {"%": ".*", "_": "."}
     return text.contains("(?s)^" + "".join(signs.get(c) or re.escape(c) for c in pattern) + "$")
 
 
-def _text_slice(expression: Expr, scope: _Scope) -> Any:
+def _text_slice(expression: Expr, scope: _Scope) -> polars.Expr:
     """Cut from a start to a stop, both counted from the beginning."""
     part, (args, kwargs) = expression.parts[0], _given(expression)
     named = {**dict(zip(("start", "stop"), args, strict=False)), **kwargs}
@@ -237,8 +245,8 @@ def _text_slice(expression: Expr, scope: _Scope) -> Any:
     return scope.lower(part).str.slice(start, stop - start)
 
 
-def _part_of_date(name: str) -> Callable[[Expr, _Scope], Any]:
-    def lower(expression: Expr, scope: _Scope) -> Any:
+def _part_of_date(name: str) -> Callable[[Expr, _Scope], polars.Expr]:
+    def lower(expression: Expr, scope: _Scope) -> polars.Expr:
         import polars
 
         part, (args, kwargs) = expression.parts[0], _given(expression)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyarrow import types as kinds
@@ -29,6 +29,10 @@ from skate.data._relational.carried import (
 from skate.data._relational.expressions import lowered
 from skate.data._relational.frames import Frame
 from skate.data.grouped_data import Aggregate
+
+if TYPE_CHECKING:
+    import polars
+
 
 Step = FilterStep | WithColumns | SelectColumns | DropColumns | RenameColumns
 STEPS = (FilterStep, WithColumns, SelectColumns, DropColumns, RenameColumns)
@@ -87,7 +91,7 @@ def lowered_sort(node: Sort, frame: Frame, ordered: bool) -> Frame:
     return replace(frame, lazy=_sorted(frame, node.keys))
 
 
-def _sorted(frame: Frame, keys: Sequence[tuple[str, str]]) -> Any:
+def _sorted(frame: Frame, keys: Sequence[tuple[str, str]]) -> polars.LazyFrame:
     import polars
 
     by: list[Any] = []
@@ -204,7 +208,7 @@ def lowered_aggregate(node: Aggregate, frame: Frame, ordered: bool) -> Frame:
     return replace(found, lazy=_sorted(found, [(key, "ascending") for key in keys]))
 
 
-def lowered_totals(functions: Sequence[agg.AggregateFn], frame: Frame) -> list[Any]:
+def lowered_totals(functions: Sequence[agg.AggregateFn], frame: Frame) -> list[polars.Expr]:
     """Return the results for all rows."""
     columns, types = [], []
     for number, function in enumerate(functions):
@@ -221,7 +225,7 @@ def sees_order(node: Aggregate) -> bool:
     return not all(type(function) in _AGGREGATIONS for function in node.functions)
 
 
-def _cast_to(wanted: pa.Field) -> Any:
+def _cast_to(wanted: pa.Field) -> polars.Expr:
     import polars
 
     if not is_carried(wanted.type):
@@ -229,7 +233,7 @@ def _cast_to(wanted: pa.Field) -> Any:
     return polars.col(wanted.name).cast(polars_type(wanted.type))
 
 
-def _aggregated(function: agg.AggregateFn, frame: Frame) -> Any:
+def _aggregated(function: agg.AggregateFn, frame: Frame) -> polars.Expr:
     import polars
 
     if type(function) is agg.Count:
@@ -247,12 +251,12 @@ def _aggregated(function: agg.AggregateFn, frame: Frame) -> Any:
     return polars.when(polars.col(on).null_count() == 0).then(result)
 
 
-def _sum(function: agg.Sum, column: Any, type_: pa.DataType) -> Any:
+def _sum(function: agg.Sum, column: polars.Expr, type_: pa.DataType) -> polars.Expr:
     total = _summed(column, type_)
     return _known(function, total, type_, column)
 
 
-def _summed(column: Any, type_: pa.DataType) -> Any:
+def _summed(column: polars.Expr, type_: pa.DataType) -> polars.Expr:
     """Add in the type of Arrow's sums, which has room for many."""
     import polars
 
@@ -267,7 +271,9 @@ def _summed(column: Any, type_: pa.DataType) -> Any:
     raise UnlikeArrowError
 
 
-def _known(function: agg.Sum | agg.Mean, result: Any, type_: pa.DataType, column: Any) -> Any:
+def _known(
+    function: agg.Sum | agg.Mean, result: polars.Expr, type_: pa.DataType, column: polars.Expr
+) -> polars.Expr:
     """Nothing is the result of nothing, and of NaN where what is missing does not count."""
     import polars
 
@@ -276,7 +282,7 @@ def _known(function: agg.Sum | agg.Mean, result: Any, type_: pa.DataType, column
     return polars.when(column.count() > 0).then(result)
 
 
-def _mean(function: agg.Mean, column: Any, type_: pa.DataType) -> Any:
+def _mean(function: agg.Mean, column: polars.Expr, type_: pa.DataType) -> polars.Expr:
     import polars
 
     if kinds.is_decimal(type_):
@@ -285,12 +291,12 @@ def _mean(function: agg.Mean, column: Any, type_: pa.DataType) -> Any:
     return _known(function, mean, type_, column)
 
 
-def _extreme(function: agg.Min | agg.Max, column: Any, type_: pa.DataType) -> Any:
+def _extreme(function: agg.Min | agg.Max, column: polars.Expr, type_: pa.DataType) -> polars.Expr:
     result = column.min() if type(function) is agg.Min else column.max()
     return result.fill_nan(None) if function.ignore_nulls and is_float(type_) else result
 
 
-def _std(function: agg.Std, column: Any, type_: pa.DataType) -> Any:
+def _std(function: agg.Std, column: polars.Expr, type_: pa.DataType) -> polars.Expr:
     import polars
 
     if not (kinds.is_integer(type_) or is_float(type_)):

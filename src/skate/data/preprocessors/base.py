@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -13,13 +13,17 @@ from skate.data._arrow.compute import pc
 from skate.data.preprocessor import Preprocessor
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from skate._core.arrays import Array
+    from skate.data._arrow.blocks import Batch
     from skate.data.dataset import Dataset
 
 
 class BuiltinPreprocessor(Preprocessor):
     """Gives batches in the form they came in."""
 
-    def _returned(self, result: object, data: Any) -> Any:
+    def _returned(self, result: object, data: Batch) -> Batch:
         if isinstance(data, Mapping):
             return numpy_of(block_of_batch(result))
         return block_of_batch(result) if isinstance(data, pa.Table) else result
@@ -36,11 +40,11 @@ class ColumnPreprocessor(BuiltinPreprocessor):
             raise ValueError(f"{type(self).__name__} needs at least one column")
         self.output_columns: Sequence[str] = outputs_of(self.columns, output_columns)
 
-    def _column(self, name: str, values: Any) -> Any:
+    def _column(self, name: str, values: pd.Series) -> pd.Series | Array | list[object]:
         """The new values of a column, from a pandas series."""
         raise TypeError(f"{type(self).__name__} must override _column")
 
-    def _transform_pandas(self, df: Any) -> Any:
+    def _transform_pandas(self, df: pd.DataFrame) -> pd.DataFrame:
         check_columns(self.columns, list(df.columns))
         new = {
             output: self._column(name, df[name])
@@ -52,14 +56,14 @@ class ColumnPreprocessor(BuiltinPreprocessor):
 class CountingPreprocessor(ColumnPreprocessor):
     """Makes vectors of counts: tensors in datasets, lists in frames, which compare as values."""
 
-    def _returned(self, result: Any, data: Any) -> Any:
+    def _returned(self, result: Batch, data: Batch) -> Batch:
         if isinstance(data, (Mapping, pa.Table)):
             return super()._returned(result, data)
         lists = {name: result[name].map(_list_of) for name in self.output_columns}
         return result.assign(**lists)
 
 
-def _list_of(vector: Any) -> Any:
+def _list_of(vector: Array | None) -> list[object] | None:
     return None if vector is None else vector.tolist()
 
 
@@ -72,16 +76,17 @@ def outputs_of(columns: Sequence[str], output_columns: Sequence[str] | None) -> 
     return list(output_columns or columns)
 
 
-def numbers_of(values: Any) -> Any:
+def numbers_of(values: pd.Series) -> pd.Series:
     """A series of numbers; a column without any value has no type of its own."""
     if values.dtype != object:
         return values
     return try_import("pandas", "data").to_numeric(values).astype(float)
 
 
-def floats_of(values: Any) -> Any:
+def floats_of(values: pd.Series | pd.DataFrame) -> Array:
     """A series or frame as an array of floats, in which what is missing is NaN."""
-    return values.to_numpy(dtype=float, na_value=float("nan"))
+    floats: Array = values.to_numpy(dtype=float, na_value=float("nan"))
+    return floats
 
 
 def known_values(ds: Dataset, columns: Sequence[str]) -> Dataset:

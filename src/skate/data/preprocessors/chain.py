@@ -10,6 +10,7 @@ from skate.data.preprocessor import FitStatus, Preprocessor
 from skate.data.preprocessors.base import BuiltinPreprocessor
 
 if TYPE_CHECKING:
+    from skate.data._arrow.blocks import Batch
     from skate.data.dataset import Dataset
 
 
@@ -39,12 +40,12 @@ class Chain(BuiltinPreprocessor):
             ds = preprocessor.fit_transform(ds)
         return self
 
-    def _transform(self, batch: object) -> Any:
+    def _transform(self, batch: object) -> Batch:
         for preprocessor in self.preprocessors:
             batch = preprocessor._transform(preprocessor._prepared(batch))
         return batch
 
-    def _determine_transform_to_use(self) -> Any:
+    def _determine_transform_to_use(self) -> str:
         return self.preprocessors[0]._determine_transform_to_use()
 
     def __repr__(self) -> str:
@@ -78,11 +79,11 @@ class BatchMapper(BuiltinPreprocessor):
         self.batch_format: str = check_format(batch_format)
         self.batch_size = batch_size
 
-    def _determine_transform_to_use(self) -> Any:
+    def _determine_transform_to_use(self) -> str:
         return self.batch_format
 
     def _get_transform_config(self) -> dict[str, Any]:
         return {"batch_size": self.batch_size}
 
-    def _transform(self, batch: object) -> Any:
+    def _transform(self, batch: object) -> Batch:
         return self.fn(batch)

@@ -24,6 +24,9 @@ from skate.data.preprocessors.base import (
 from skate.data.preprocessors.counting import counts_of
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from skate._core.arrays import Array
     from skate.data.dataset import Dataset
 
 
@@ -52,14 +55,14 @@ class SimpleImputer(ColumnPreprocessor):
         self.fill_value = fill_value
         self._is_fittable = strategy != "constant"
 
-    def _fit(self, ds: Dataset) -> dict[str, Any]:
+    def _fit(self, ds: Dataset) -> dict[str, object]:
         known = known_values(ds, self.columns)
         if self.strategy == "mean":
             return known.aggregate(*(agg.Mean(column) for column in self.columns))
         counts = counts_of(known, self.columns, lists=False)
         return {f"most_frequent({column})": _most_frequent(c) for column, c in counts.items()}
 
-    def _transform_pandas(self, df: Any) -> Any:
+    def _transform_pandas(self, df: pd.DataFrame) -> pd.DataFrame:
         """A column that a batch lacks altogether is missing in each row."""
         pandas = try_import("pandas", "data")
         absent = [name for name in self.columns if name not in df.columns]
@@ -67,7 +70,7 @@ class SimpleImputer(ColumnPreprocessor):
         filled = super()._transform_pandas(df.assign(**empty))
         return filled.drop(columns=[name for name in absent if name not in self.output_columns])
 
-    def _column(self, name: str, values: Any) -> Any:
+    def _column(self, name: str, values: pd.Series) -> pd.Series | Array | list[object]:
         constant = self.strategy == "constant"
         value = self.fill_value if constant else self.stats_[f"{self.strategy}({name})"]
         if value is None:
@@ -75,7 +78,7 @@ class SimpleImputer(ColumnPreprocessor):
         return _filled(values, value)
 
 
-def _filled(values: Any, value: Any) -> Any:
+def _filled(values: pd.Series, value: object) -> pd.Series:
     if not values.isna().any():
         return values
     if hasattr(values, "cat"):
@@ -86,7 +89,7 @@ def _filled(values: Any, value: Any) -> Any:
     return values.fillna(value).infer_objects()
 
 
-def _is_arrow(values: Any) -> bool:
+def _is_arrow(values: pd.Series) -> bool:
     return str(values.dtype).endswith("[pyarrow]")
 
 
@@ -140,7 +143,7 @@ class Concatenator(BuiltinPreprocessor):
         }
         return f"Concatenator({', '.join(f'{name}={value!r}' for name, value in given.items())})"
 
-    def _transform_pandas(self, df: Any) -> Any:
+    def _transform_pandas(self, df: pd.DataFrame) -> pd.DataFrame:
         names = list(df.columns)
         wanted = names if self._takes_all else self.columns
         there = [name for name in wanted if name in names and name not in self.exclude]
@@ -152,7 +155,7 @@ class Concatenator(BuiltinPreprocessor):
             joined = joined.astype(self.dtype)
         return df.drop(columns=there).assign(**{self.output_column_name: list(joined)})
 
-    def _part(self, values: Any) -> Any:
+    def _part(self, values: pd.Series) -> Any:
         if values.isna().any():
             return floats_of(numbers_of(values))[:, None]
         if values.dtype != object:

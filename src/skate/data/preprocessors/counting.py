@@ -16,6 +16,9 @@ from skate.data._arrow.compute import pc
 from skate.data._arrow.tensors import column_to_rows, is_tensor
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from skate._core.arrays import Array
     from skate.data.dataset import Dataset
 
 LISTS = (list, tuple, np.ndarray)
@@ -30,7 +33,7 @@ def counts_of(ds: Dataset, columns: Sequence[str], lists: bool) -> dict[str, Cou
     return found
 
 
-def _counted(column: pa.ChunkedArray, lists: bool) -> Mapping[Any, int]:
+def _counted(column: pa.ChunkedArray, lists: bool) -> Mapping[object, int]:
     if lists and is_list(column.type):
         column = pc.list_flatten(column)
     elif is_tensor(column.type) or is_list(column.type):
@@ -43,7 +46,7 @@ def _counted(column: pa.ChunkedArray, lists: bool) -> Mapping[Any, int]:
     return dict(zip(values, counts, strict=True))
 
 
-def _counted_in_python(column: pa.ChunkedArray, lists: bool) -> Counter[Any]:
+def _counted_in_python(column: pa.ChunkedArray, lists: bool) -> Counter[object]:
     values = map(hashable, column_to_rows(column))
     if not lists:
         return Counter(values)
@@ -51,7 +54,7 @@ def _counted_in_python(column: pa.ChunkedArray, lists: bool) -> Counter[Any]:
     return Counter(chain.from_iterable(items))
 
 
-def places_of(values: Any, known: Mapping[Any, int]) -> np.ndarray[Any, Any]:
+def places_of(values: pd.Series, known: Mapping[object, int]) -> Array:
     """The number that each value of a series has; -1 for unknown ones."""
     pandas = try_import("pandas", "data")
     if values.dtype == object and any(isinstance(value, LISTS) for value in values):

@@ -12,6 +12,9 @@ from skate.data import aggregate as agg
 from skate.data.preprocessors.base import ColumnPreprocessor, known_values, numbers_of
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from skate._core.arrays import Array
     from skate.data.dataset import Dataset
 
 Dtypes = Mapping[str, Any]
@@ -52,7 +55,7 @@ class _Discretizer(ColumnPreprocessor):
     def _edges(self, name: str) -> Any:
         raise TypeError(f"{type(self).__name__} must override _edges")
 
-    def _column(self, name: str, values: Any) -> Any:
+    def _column(self, name: str, values: pd.Series) -> pd.Series | Array | list[object]:
         pandas = try_import("pandas", "data")
         dtype: Any = (self.dtypes or {}).get(name)
         named = isinstance(dtype, pandas.CategoricalDtype)
@@ -82,7 +85,7 @@ class UniformKBinsDiscretizer(_Discretizer):
     There is a number of bins for all columns, or one per column.
     """
 
-    def _fit(self, ds: Dataset) -> dict[str, Any]:
+    def _fit(self, ds: Dataset) -> dict[str, object]:
         lows = (agg.Min(column) for column in self.columns)
         highs = (agg.Max(column) for column in self.columns)
         found = known_values(ds, self.columns).aggregate(*lows, *highs)
@@ -91,7 +94,9 @@ class UniformKBinsDiscretizer(_Discretizer):
             for column in self.columns
         }
 
-    def _spread(self, column: str, low: float | None, high: float | None) -> Any:
+    def _spread(
+        self, column: str, low: float | None, high: float | None
+    ) -> Sequence[float] | Array:
         if low is None or high is None:
             raise ValueError(f"column {column!r} has no values to bin: all are missing")
         count = self.bins[column] if isinstance(self.bins, Mapping) else self.bins

@@ -20,6 +20,9 @@ from skate.data.preprocessors.base import (
 from skate.data.preprocessors.counting import LISTS, counts_of, places_of
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from skate._core.arrays import Array
     from skate.data.dataset import Dataset
 
 
@@ -37,7 +40,7 @@ def categories_of(
     return found
 
 
-def check_present(name: str, values: Any) -> None:
+def check_present(name: str, values: pd.Series) -> None:
     """Raise if something is missing: it has no place among the categories."""
     if values.isna().any():
         raise _missing(name)
@@ -47,7 +50,7 @@ def _missing(column: str) -> ValueError:
     return ValueError(f"column {column!r} has null values; fill them with a SimpleImputer first")
 
 
-def _numbers(values: Any, known: Mapping[Any, int]) -> Any:
+def _numbers(values: pd.Series, known: Mapping[object, int]) -> pd.Series:
     """The numbers of the values, missing for unknown ones."""
     pandas = try_import("pandas", "data")
     places = places_of(values, known)
@@ -73,7 +76,7 @@ class OrdinalEncoder(ColumnPreprocessor):
     def _fit(self, ds: Dataset) -> dict[str, Any]:
         return categories_of(ds, self.columns, self.encode_lists)
 
-    def _column(self, name: str, values: Any) -> Any:
+    def _column(self, name: str, values: pd.Series) -> pd.Series | Array | list[object]:
         check_present(name, values)
         numbers = self.stats_[f"unique_values({name})"]
         if self.encode_lists and any(isinstance(value, LISTS) for value in values):
@@ -102,7 +105,7 @@ class OneHotEncoder(ColumnPreprocessor):
     def _fit(self, ds: Dataset) -> dict[str, Any]:
         return categories_of(ds, self.columns, self._lists, self.max_categories)
 
-    def _column(self, name: str, values: Any) -> Any:
+    def _column(self, name: str, values: pd.Series) -> pd.Series | Array | list[object]:
         check_present(name, values)
         numbers = self.stats_[f"unique_values({name})"]
         places = places_of(values, numbers)
@@ -117,7 +120,7 @@ class MultiHotEncoder(CountingPreprocessor, OneHotEncoder):
 
     _lists = True
 
-    def _column(self, name: str, values: Any) -> Any:
+    def _column(self, name: str, values: pd.Series) -> pd.Series | Array | list[object]:
         check_present(name, values)
         pandas = try_import("pandas", "data")
         numbers = self.stats_[f"unique_values({name})"]
@@ -143,7 +146,7 @@ class LabelEncoder(ColumnPreprocessor):
     def _fit(self, ds: Dataset) -> dict[str, Any]:
         return categories_of(ds, self.columns, lists=False)
 
-    def _column(self, name: str, values: Any) -> Any:
+    def _column(self, name: str, values: pd.Series) -> pd.Series | Array | list[object]:
         check_present(name, values)
         return _numbers(values, self.stats_[f"unique_values({name})"])
 
@@ -155,7 +158,7 @@ class LabelEncoder(ColumnPreprocessor):
         }
         source, target = self.output_columns[0], self.label_column
 
-        def decode(frame: Any) -> Any:
+        def decode(frame: pd.DataFrame) -> pd.DataFrame:
             return frame.assign(**{target: frame[source].map(labels.get)})
 
         return ds.map_batches(decode, batch_format="pandas")
@@ -186,7 +189,7 @@ class Categorizer(BuiltinPreprocessor):
         }
         return {**self.dtypes, **made}
 
-    def _transform_pandas(self, df: Any) -> Any:
+    def _transform_pandas(self, df: pd.DataFrame) -> pd.DataFrame:
         check_columns(self.columns, list(df.columns))
         pairs = zip(self.columns, self.output_columns, strict=True)
         return df.assign(**{out: df[name].astype(self.stats_[name]) for name, out in pairs})

@@ -17,12 +17,15 @@ from skate.data.preprocessors.base import (
 )
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from skate._core.arrays import Array
     from skate.data.dataset import Dataset
 
 _TINY = 1e-8
 
 
-def _scaled(values: Any, zero: float | None, width: float | None) -> Any:
+def _scaled(values: pd.Series, zero: float | None, width: float | None) -> pd.Series:
     """Scale so that `zero` becomes 0 and `zero + width` becomes 1.
 
     A column that does not vary is moved only; where nothing is known, everything is missing.
@@ -39,12 +42,12 @@ def _distance(low: float | None, high: float | None) -> float | None:
 class StandardScaler(ColumnPreprocessor):
     """Mean 0 and standard deviation 1."""
 
-    def _fit(self, ds: Dataset) -> dict[str, Any]:
+    def _fit(self, ds: Dataset) -> dict[str, object]:
         means = (agg.Mean(column) for column in self.columns)
         deviations = (agg.Std(column, ddof=0) for column in self.columns)
         return known_values(ds, self.columns).aggregate(*means, *deviations)
 
-    def _column(self, name: str, values: Any) -> Any:
+    def _column(self, name: str, values: pd.Series) -> pd.Series | Array | list[object]:
         mean, deviation = self.stats_[f"mean({name})"], self.stats_[f"std({name})"]
         return _scaled(values, mean, deviation)
 
@@ -52,12 +55,12 @@ class StandardScaler(ColumnPreprocessor):
 class MinMaxScaler(ColumnPreprocessor):
     """From 0 to 1."""
 
-    def _fit(self, ds: Dataset) -> dict[str, Any]:
+    def _fit(self, ds: Dataset) -> dict[str, object]:
         lows = (agg.Min(column) for column in self.columns)
         highs = (agg.Max(column) for column in self.columns)
         return known_values(ds, self.columns).aggregate(*lows, *highs)
 
-    def _column(self, name: str, values: Any) -> Any:
+    def _column(self, name: str, values: pd.Series) -> pd.Series | Array | list[object]:
         low, high = self.stats_[f"min({name})"], self.stats_[f"max({name})"]
         return _scaled(values, low, _distance(low, high))
 
@@ -65,11 +68,11 @@ class MinMaxScaler(ColumnPreprocessor):
 class MaxAbsScaler(ColumnPreprocessor):
     """At most 1 in absolute value; zero stays zero."""
 
-    def _fit(self, ds: Dataset) -> dict[str, Any]:
+    def _fit(self, ds: Dataset) -> dict[str, object]:
         largest = (agg.AbsMax(column) for column in self.columns)
         return known_values(ds, self.columns).aggregate(*largest)
 
-    def _column(self, name: str, values: Any) -> Any:
+    def _column(self, name: str, values: pd.Series) -> pd.Series | Array | list[object]:
         return _scaled(values, 0, self.stats_[f"abs_max({name})"])
 
 
@@ -98,7 +101,7 @@ class RobustScaler(ColumnPreprocessor):
         self.quantile_range = quantile_range
         self.quantile_precision = quantile_precision
 
-    def _fit(self, ds: Dataset) -> dict[str, Any]:
+    def _fit(self, ds: Dataset) -> dict[str, object]:
         low, high = self.quantile_range
         parts = (("low_quantile", low), ("median", 0.5), ("high_quantile", high))
         quantiles = (
@@ -108,7 +111,7 @@ class RobustScaler(ColumnPreprocessor):
         )
         return known_values(ds, self.columns).aggregate(*quantiles)
 
-    def _column(self, name: str, values: Any) -> Any:
+    def _column(self, name: str, values: pd.Series) -> pd.Series | Array | list[object]:
         low, high = (self.stats_[f"{part}_quantile({name})"] for part in ("low", "high"))
         return _scaled(values, self.stats_[f"median({name})"], _distance(low, high))
 
@@ -134,7 +137,7 @@ class PowerTransformer(ColumnPreprocessor):
         self.power = power
         self.method = method
 
-    def _column(self, name: str, values: Any) -> Any:
+    def _column(self, name: str, values: pd.Series) -> pd.Series | Array | list[object]:
         x = floats_of(values)
         if self.method == "box-cox":
             return _powered(x - 1, self.power)
@@ -145,7 +148,7 @@ class PowerTransformer(ColumnPreprocessor):
         return result
 
 
-def _powered(x: Any, power: float) -> Any:
+def _powered(x: pd.Series, power: float) -> pd.Series:
     return np.log1p(x) if power == 0 else ((x + 1) ** power - 1) / power
 
 
@@ -167,7 +170,7 @@ class Normalizer(ColumnPreprocessor):
             raise ValueError(f'norm takes "l1", "l2" or "max"; got {norm!r}')
         self.norm = norm
 
-    def _transform_pandas(self, df: Any) -> Any:
+    def _transform_pandas(self, df: pd.DataFrame) -> pd.DataFrame:
         check_columns(self.columns, list(df.columns))
         values = floats_of(df[self.columns])
         order: Any = {"l1": 1, "l2": 2, "max": np.inf}[self.norm]

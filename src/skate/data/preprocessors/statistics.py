@@ -51,10 +51,10 @@ class StatComputationPlan:
     def add_aggregator(
         self,
         *,
-        aggregator_fn: Callable[[str], Any],
+        aggregator_fn: Callable[[str], object],
         post_process_fn: Callable[[Any], Any] = _unchanged,
         columns: Sequence[str],
-        batch_format: Any = None,
+        batch_format: object = None,
     ) -> None:
         """Ask for an aggregation of each column.
 
@@ -75,7 +75,7 @@ class StatComputationPlan:
     def add_callable_stat(
         self,
         *,
-        stat_fn: Callable[..., Any],
+        stat_fn: Callable[..., object],
         stat_key_fn: Callable[[str], str],
         post_key_fn: Callable[[str], str] | None = None,
         post_process_fn: Callable[[Any], Any] = _unchanged,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from skate.data.preprocessors.base import (
 )
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from skate._core.arrays import Array
     from skate.data.dataset import Dataset
 
 Split = Callable[[str], Sequence[str]]
@@ -48,7 +51,7 @@ class Tokenizer(ColumnPreprocessor):
         super().__init__(columns, output_columns)
         self.tokenization_fn = tokenization_fn or _at_spaces
 
-    def _column(self, name: str, values: Any) -> Any:
+    def _column(self, name: str, values: pd.Series) -> pd.Series | Array | list[object]:
         present = values.notna()
         words = map(self.tokenization_fn, values[present])
         return _placed([list(each) for each in words], present)
@@ -72,7 +75,7 @@ class CountVectorizer(CountingPreprocessor):
         self.tokenization_fn = tokenization_fn or _at_spaces
         self.max_features = max_features
 
-    def _fit(self, ds: Dataset) -> dict[str, Any]:
+    def _fit(self, ds: Dataset) -> dict[str, object]:
         counts: dict[str, Counter[str]] = {column: Counter() for column in self.columns}
         for block in ds.select_columns(list(self.columns))._blocks():
             for column in self.columns:
@@ -83,7 +86,7 @@ class CountVectorizer(CountingPreprocessor):
             for column, c in counts.items()
         }
 
-    def _column(self, name: str, values: Any) -> Any:
+    def _column(self, name: str, values: pd.Series) -> pd.Series | Array | list[object]:
         places = {word: n for n, word in enumerate(self.stats_[f"token_counts({name})"])}
         present = values.notna()
         vectors = np.zeros((int(present.sum()), len(places)), np.int64)
@@ -113,7 +116,7 @@ class HashingVectorizer(CountingPreprocessor):
         self.num_features = num_features
         self.tokenization_fn = tokenization_fn or _at_spaces
 
-    def _column(self, name: str, values: Any) -> Any:
+    def _column(self, name: str, values: pd.Series) -> pd.Series | Array | list[object]:
         present = values.notna()
         vectors = np.zeros((int(present.sum()), self.num_features), np.int64)
         for row, text in enumerate(values[present]):
@@ -122,7 +125,7 @@ class HashingVectorizer(CountingPreprocessor):
         return _placed(list(vectors), present)
 
 
-def _placed(results: list[object], present: Any) -> list[Any]:
+def _placed(results: list[object], present: pd.Series) -> list[object]:
     """A result for each text, and None where there is none."""
     following = iter(results)
     return [next(following) if there else None for there in present]
@@ -141,7 +144,7 @@ class FeatureHasher(BuiltinPreprocessor):
         self.output_column = output_column
         self.output_columns: Sequence[str] = [output_column]
 
-    def _transform_pandas(self, df: Any) -> Any:
+    def _transform_pandas(self, df: pd.DataFrame) -> pd.DataFrame:
         check_columns(self.columns, list(df.columns))
         vectors = np.zeros((len(df), self.num_features))
         for name in self.columns:

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from skate._core.errors import add_note
 from skate.data._io.retries import with_retries
+
+if TYPE_CHECKING:
+    import pyarrow.fs as pafs
+
 
 THREADS = 16  # most of the time is spent waiting for a store
 
@@ -26,7 +30,7 @@ class Footers:
     """Of the files on a file system. Bad files raise, or have no footer if they are to be left
     out."""
 
-    def __init__(self, filesystem: Any, raises: bool) -> None:
+    def __init__(self, filesystem: pafs.FileSystem, raises: bool) -> None:
         self.known: dict[str, Footer | None] = {}
         self._filesystem = filesystem
         self._raises = raises

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,9 @@ from skate.data._arrow.tensors import column_of_array
 from skate.data._execution.transforms import SourceTask
 from skate.data._settings.context import MOST_BLOCKS, DataContext, driver_threads
 from skate.data.sources.base import Source
+
+if TYPE_CHECKING:
+    from skate._core.arrays import Array
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ class Range(Source):
         for first in range(start, stop, step) or (start,):
             yield self._block(np.arange(first, min(first + step, stop)))
 
-    def _block(self, numbers: np.ndarray[Any, Any]) -> Block:
+    def _block(self, numbers: Array) -> Block:
         if self.shape is None:
             return pa.table({"id": numbers})
         ones = np.ones(self.shape, np.int64)

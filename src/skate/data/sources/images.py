@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import io
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING
 
 from skate._core.optional_imports import try_import
+
+if TYPE_CHECKING:
+    from PIL import Image
+
 
 COMMON_PLUGINS = ("PIL.JpegImagePlugin", "PIL.PngImagePlugin")
 _STARTS_PROGRAMS = {"EPS"}  # of which Pillow has Ghostscript make a picture
@@ -24,7 +28,7 @@ def _formats(rare: bool) -> tuple[str, ...]:
     return tuple(name for name in images.OPEN if name not in _STARTS_PROGRAMS)
 
 
-def open_image(content: bytes, where: str) -> Any:
+def open_image(content: bytes, where: str) -> Image.Image:
     """Return the image as Pillow has it; `where` names it in the error."""
     images = try_import("PIL.Image", "data")
     for rare in (False, True):

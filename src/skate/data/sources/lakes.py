@@ -7,7 +7,7 @@ rows, whatever is written meanwhile.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -34,7 +34,7 @@ class LakeSource(Source):
         """Of the version, in its order."""
 
     @abstractmethod
-    def read(self, pieces: Sequence[Any]) -> Iterator[Block]:
+    def read(self, pieces: Sequence[object]) -> Iterator[Block]:
         """The rows of some pieces."""
 
     def read_tasks(self, parallelism: int | None) -> list[SourceTask]:
@@ -95,7 +95,7 @@ class DeltaSource(LakeSource):
 
 def delta_source(
     path: str,
-    version: Any,
+    version: object,
     storage_options: dict[str, str] | None,
     columns: Sequence[str] | None,
     allow_pickle: bool = False,
@@ -134,7 +134,7 @@ class IcebergSource(LakeSource):
             yield admitted(scan.to_table([file]), file.file.file_path, self.allow_pickle)
 
 
-def iceberg_table(table_identifier: str, catalog_kwargs: dict[str, Any] | None) -> Any:
+def iceberg_table(table_identifier: str, catalog_kwargs: Mapping[str, object] | None) -> Any:
     """A table of a catalog, as `pyiceberg.catalog.load_catalog` finds it."""
     catalogs = try_import("pyiceberg.catalog", EXTRA)
     given = dict(catalog_kwargs or {})
@@ -149,7 +149,7 @@ def iceberg_table(table_identifier: str, catalog_kwargs: dict[str, Any] | None) 
             "the extra data-sources names"
         )
 
-    def checked(properties: Any = None, location: str | None = None) -> Any:
+    def checked(properties: object = None, location: str | None = None) -> Any:
         _check_names_no_code(properties or {}, catalog.properties, location)
         return load_file_io(properties or {}, location)
 
@@ -173,10 +173,10 @@ def _check_names_no_code(properties: Any, trusted: Any, location: str | None) ->
 
 def iceberg_source(
     table: Any,
-    row_filter: Any,
+    row_filter: object,
     selected_fields: Sequence[str],
     snapshot_id: int | None,
-    scan_kwargs: dict[str, Any] | None,
+    scan_kwargs: Mapping[str, object] | None,
     allow_pickle: bool = False,
 ) -> IcebergSource:
     """What a scan of the table has to read."""

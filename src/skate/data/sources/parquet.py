@@ -25,6 +25,9 @@ from skate.data.sources.footers import Footer, Footers
 from skate.data.sources.tables import gathered
 
 if TYPE_CHECKING:
+    import pyarrow.compute as pc
+    import pyarrow.dataset as pads
+
     from skate.data._expressions.expression import Expr
 
 
@@ -226,7 +229,11 @@ class ParquetSource(FileSource):
             yield self._admitted(table, file, claims, wanted["columns"])
 
     def _sieved(
-        self, fragment: Any, schema: pa.Schema, columns: list[str] | None, filter: Any
+        self,
+        fragment: pads.ParquetFileFragment,
+        schema: pa.Schema,
+        columns: list[str] | None,
+        filter: pc.Expression,
     ) -> Iterator[Block]:
         """What is left of a large fragment. Arrow's scanner would hold each row group as a whole;
         here it only says in which of them rows may fit."""
@@ -287,14 +294,14 @@ def _cut(file: File, footer: Footer, limit: float) -> list[File]:
     return pieces or [file]
 
 
-def _all_of(filters: tuple[Any, ...]) -> Any:
+def _all_of(filters: tuple[pc.Expression, ...]) -> pc.Expression | None:
     first, *rest = filters
     for each in rest:
         first = first & each
     return first
 
 
-def needed_by(filter: Any, schema: pa.Schema) -> list[str]:
+def needed_by(filter: pc.Expression, schema: pa.Schema) -> list[str]:
     """The columns that a filter looks at. Arrow does not tell them: each is left out once."""
     found = []
     for place, name in enumerate(schema.names):

@@ -97,7 +97,7 @@ class CSVSource(FileSource):
                 )
                 raise
 
-    def _reader(self, stream: Any, piece: int = 0) -> Any:
+    def _reader(self, stream: object, piece: int = 0) -> Any:
         from pyarrow import csv
 
         arguments = dict(self.arguments)
@@ -287,7 +287,7 @@ def _depth(data: bytes) -> int:
     return deepest
 
 
-def _row(value: Any) -> Any:
+def _row(value: object) -> Any:
     """A line that is a list has columns called 0, 1 …"""
     return {str(n): v for n, v in enumerate(value)} if isinstance(value, list) else value
 

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,10 @@ from skate._core.record_files import checked_records_in
 from skate.data._arrow.blocks import Block, block_of_rows
 from skate.data.sources.checksums import check_bodies
 from skate.data.sources.files import FileSource
+
+if TYPE_CHECKING:
+    from skate.data._arrow.blocks import Row
+
 
 ROWS_PER_BLOCK = 16_384
 BYTES, FLOATS, INTEGERS = 1, 2, 3
@@ -41,7 +45,7 @@ class TFRecordSource(FileSource):
 # -- examples -----------------------------------------------------------------------------------
 
 
-def row_of_example(data: bytes) -> dict[str, Any]:
+def row_of_example(data: bytes) -> Row:
     """A row: one value for a feature with one, otherwise the list of its values."""
     row: dict[str, Any] = {}
     for number, features in _fields(data):
@@ -118,7 +122,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
         yield key >> 3, content
 
 
-def example_of_row(row: Mapping[str, Any]) -> bytes:
+def example_of_row(row: Mapping[str, object]) -> bytes:
     """A tf.train.Example with a feature per column."""
     entries = b"".join(
         _field(1, _field(1, name.encode()) + _field(2, _feature(name, value)))

@@ -9,7 +9,7 @@ import tarfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,10 @@ from skate.data._arrow.blocks import Block, block_of_rows
 from skate.data._arrow.foreign import arrays_without_pickle, refused
 from skate.data.sources.files import FileSource, UnreadableFileError
 from skate.data.sources.images import open_image
+
+if TYPE_CHECKING:
+    from skate.data._arrow.blocks import Row
+
 
 ROWS_PER_BLOCK = 1024
 IMAGES = {"jpg", "jpeg", "png", "ppm", "pgm", "pbm", "pnm", "webp"}
@@ -53,7 +57,7 @@ class WebDatasetSource(FileSource):
         if rows:
             yield block_of_rows(rows)
 
-    def _samples(self, stream: object, path: str) -> Iterator[dict[str, Any]]:
+    def _samples(self, stream: object, path: str) -> Iterator[Row]:
         sample: dict[str, Any] = {}
         finished: set[str] = set()
         for name, content in _files_in(stream, path):
@@ -81,7 +85,7 @@ class WebDatasetSource(FileSource):
         if sample:
             yield sample
 
-    def _finished(self, sample: dict[str, Any]) -> dict[str, Any]:
+    def _finished(self, sample: Row) -> Row:
         steps = self.decoder if isinstance(self.decoder, tuple) else (self.decoder,)
         for step in steps:
             sample = self._decoded_by(step, sample)
@@ -90,7 +94,7 @@ class WebDatasetSource(FileSource):
             sample = {**sample, **(json.loads(inside) if isinstance(inside, bytes) else inside)}
         return sample
 
-    def _decoded_by(self, step: object, sample: dict[str, object]) -> dict[str, Any]:
+    def _decoded_by(self, step: object, sample: dict[str, object]) -> Row:
         if callable(step):
             return step(sample)  # type: ignore[no-any-return]
         if not step:
@@ -100,7 +104,9 @@ class WebDatasetSource(FileSource):
             name: self._decoded(name, value, sample, keep_images) for name, value in sample.items()
         }
 
-    def _decoded(self, name: str, value: Any, sample: dict[str, object], keep_images: bool) -> Any:
+    def _decoded(
+        self, name: str, value: object, sample: dict[str, object], keep_images: bool
+    ) -> Any:
         if name.startswith("__") or not isinstance(value, bytes):
             return value
         where = f"{sample['__key__']}.{name} in {sample['__url__']}"
@@ -114,7 +120,7 @@ class WebDatasetSource(FileSource):
             ) from error
 
 
-def freeze(value: Any) -> Any:
+def freeze(value: object) -> object:
     """Lists as tuples, so that a source can be compared."""
     if isinstance(value, Mapping):
         return tuple(value.items())
