@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from skate._run.types import ResultRow
 
 
 class TrialLike(Protocol):
@@ -41,7 +44,7 @@ class Callback:
             info: What later versions may add.
         """
 
-    def on_step_begin(self, iteration: int, trials: Sequence[object], **info: object) -> None:
+    def on_step_begin(self, iteration: int, trials: list[Any], **info: object) -> None:
         """Note that a round of the search begins.
 
         Args:
@@ -50,7 +53,7 @@ class Callback:
             info: What later versions may add.
         """
 
-    def on_step_end(self, iteration: int, trials: Sequence[object], **info: object) -> None:
+    def on_step_end(self, iteration: int, trials: list[Any], **info: object) -> None:
         """Note that a round of the search is over.
 
         Args:
@@ -60,7 +63,7 @@ class Callback:
         """
 
     def on_trial_start(
-        self, iteration: int, trials: Sequence[object], trial: object, **info: object
+        self, iteration: int, trials: list[Any], trial: Any, **info: object
     ) -> None:
         """Note that a trial runs.
 
@@ -72,7 +75,7 @@ class Callback:
         """
 
     def on_trial_restore(
-        self, iteration: int, trials: Sequence[object], trial: object, **info: object
+        self, iteration: int, trials: list[Any], trial: Any, **info: object
     ) -> None:
         """Note that a trial goes on from a checkpoint.
 
@@ -83,9 +86,7 @@ class Callback:
             info: What later versions may add.
         """
 
-    def on_trial_save(
-        self, iteration: int, trials: Sequence[object], trial: object, **info: object
-    ) -> None:
+    def on_trial_save(self, iteration: int, trials: list[Any], trial: Any, **info: object) -> None:
         """Note that a checkpoint of a trial was asked for and came.
 
         Args:
@@ -98,9 +99,9 @@ class Callback:
     def on_trial_result(
         self,
         iteration: int,
-        trials: Sequence[object],
-        trial: object,
-        result: object,
+        trials: list[Any],
+        trial: Any,
+        result: ResultRow,
         **info: object,
     ) -> None:
         """Note that a trial has reported.
@@ -114,7 +115,7 @@ class Callback:
         """
 
     def on_trial_complete(
-        self, iteration: int, trials: Sequence[object], trial: object, **info: object
+        self, iteration: int, trials: list[Any], trial: Any, **info: object
     ) -> None:
         """Note that a trial has ended well.
 
@@ -126,7 +127,7 @@ class Callback:
         """
 
     def on_trial_recover(
-        self, iteration: int, trials: Sequence[object], trial: object, **info: object
+        self, iteration: int, trials: list[Any], trial: Any, **info: object
     ) -> None:
         """Note that a trial has failed and will be tried again.
 
@@ -138,7 +139,7 @@ class Callback:
         """
 
     def on_trial_error(
-        self, iteration: int, trials: Sequence[object], trial: object, **info: object
+        self, iteration: int, trials: list[Any], trial: Any, **info: object
     ) -> None:
         """Note that a trial has failed for good.
 
@@ -152,8 +153,8 @@ class Callback:
     def on_checkpoint(
         self,
         iteration: int,
-        trials: Sequence[object],
-        trial: object,
+        trials: list[Any],
+        trial: Any,
         checkpoint: object,
         **info: object,
     ) -> None:
@@ -167,7 +168,7 @@ class Callback:
             info: What later versions may add.
         """
 
-    def on_experiment_end(self, trials: Sequence[object], **info: object) -> None:
+    def on_experiment_end(self, trials: list[Any], **info: object) -> None:
         """Note that all trials are over.
 
         Args:

@@ -12,11 +12,15 @@ import shutil
 import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from skate._run.folders import LocalFolder, StorageFolder, TemporaryFolder, copy_whole, folder_at
 from skate._run.own_files import note_foreign_models
 from skate._run.pickles import PICKLE_START, is_allowed, signed_pickle, unpickle
+
+if TYPE_CHECKING:
+    import pyarrow.fs as pafs
+
 
 DICT_FILE = "dict_checkpoint.pkl"
 METADATA_FILE = ".metadata.json"
@@ -50,7 +54,7 @@ class Checkpoint:
     _temporary: TemporaryFolder | None = None  # its folder, if that is to end with it
     _allow_pickle = False  # whether it was made where pickles of others are allowed
 
-    def __init__(self, path: str | os.PathLike[str], filesystem: Any = None) -> None:
+    def __init__(self, path: str | os.PathLike[str], filesystem: object = None) -> None:
         self._folder: StorageFolder | None = folder_at(path, filesystem)
         self._data: dict[str, Any] | None = None
         if is_allowed():
@@ -64,7 +68,7 @@ class Checkpoint:
         return self._place().path
 
     @property
-    def filesystem(self) -> Any:
+    def filesystem(self) -> pafs.FileSystem:
         """The Arrow file system it is on."""
         return self._place().filesystem
 

@@ -71,12 +71,12 @@ class CheckpointManager:
         return ranked[-1] if ranked else None
 
     @property
-    def best_checkpoints(self) -> list[tuple[Checkpoint, dict[str, Any]]]:
+    def best_checkpoints(self) -> list[tuple[Checkpoint, ResultRow]]:
         """All that are kept, the best last when there is a score."""
         return [(entry.checkpoint, entry.metrics) for entry in self._ranked()]
 
     @property
-    def in_order(self) -> list[tuple[Checkpoint, dict[str, Any]]]:
+    def in_order(self) -> list[tuple[Checkpoint, ResultRow]]:
         """All that are kept, in the order of their reports."""
         return [(entry.checkpoint, entry.metrics) for entry in self._recorded]
 

@@ -16,10 +16,14 @@ import uuid
 import weakref
 from abc import ABC, abstractmethod
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import skate
 from skate._run.syncing import make_synced_folders, sync_folder
+
+if TYPE_CHECKING:
+    import pyarrow.fs as pafs
+
 
 COPY_BYTES = 1 << 20
 
@@ -31,7 +35,7 @@ class StorageFolder(ABC):
 
     @property
     @abstractmethod
-    def filesystem(self) -> Any:
+    def filesystem(self) -> pafs.FileSystem:
         """The Arrow file system that `path` is on."""
 
     @abstractmethod
@@ -86,7 +90,7 @@ class LocalFolder(StorageFolder):
         self.synced = synced
 
     @property
-    def filesystem(self) -> Any:
+    def filesystem(self) -> pafs.FileSystem:
         import pyarrow.fs as pafs
 
         return pafs.LocalFileSystem()
@@ -295,7 +299,7 @@ class RemoteFolder(StorageFolder):
         self._filesystem = filesystem
 
     @property
-    def filesystem(self) -> Any:
+    def filesystem(self) -> pafs.FileSystem:
         return self._filesystem
 
     def __eq__(self, other: object) -> bool:
@@ -376,14 +380,14 @@ class RemoteFolder(StorageFolder):
             ):
                 shutil.copyfileobj(source, target, COPY_BYTES)
 
-    def _info(self, place: str) -> Any:
+    def _info(self, place: str) -> pafs.FileInfo:
         return self._filesystem.get_file_info([place])[0]
 
     def _at(self, name: str) -> str:
         return f"{self.path.rstrip('/')}/{name.removeprefix('./')}" if name else self.path
 
 
-def folder_at(path: Any, filesystem: Any = None) -> StorageFolder:
+def folder_at(path: object, filesystem: object = None) -> StorageFolder:
     """The folder that a path, a URI, or a path on the given file system means."""
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(
@@ -402,5 +406,5 @@ def folder_at(path: Any, filesystem: Any = None) -> StorageFolder:
     return RemoteFolder(place, arrow)
 
 
-def _is_local(filesystem: Any) -> bool:
+def _is_local(filesystem: object) -> bool:
     return type(filesystem).__name__ == "LocalFileSystem"

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate._core.tensorflow_processes import keras_in_use
 from skate._run.checkpoint import Checkpoint
 from skate._run.keras_models import model_checkpoint
 from skate._run.session import report
 from skate._run.values import plain
+
+if TYPE_CHECKING:
+    from skate._run.types import MetricsLike, ResultRow
+
 
 EVENTS = tuple(
     f"{what}_{when}"
@@ -43,7 +47,7 @@ class Reporting(_Callback):  # type: ignore[misc]
                 )
             setattr(self, f"on_{event}", partial(self._handle, event))
 
-    def _handle(self, event: str, *args: Any, logs: dict[str, Any] | None = None) -> None:
+    def _handle(self, event: str, *args: object, logs: MetricsLike | None = None) -> None:
         found = logs if logs is not None else (args[-1] if args else None)
         metrics = self._chosen(found if isinstance(found, dict) else {})
         self._seen[event] += 1
@@ -55,7 +59,7 @@ class Reporting(_Callback):  # type: ignore[misc]
         """The model as it is."""
         return model_checkpoint(Checkpoint, self.model)
 
-    def _chosen(self, logs: dict[str, Any]) -> dict[str, Any]:
+    def _chosen(self, logs: MetricsLike) -> ResultRow:
         wanted = self._metrics or list(logs)
         names = wanted if isinstance(wanted, Mapping) else {name: name for name in listed(wanted)}
         missing = [name for name in names.values() if name not in logs]

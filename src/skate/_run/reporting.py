@@ -60,7 +60,7 @@ _OPTIONS = (
 )
 
 
-def read_report(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Report:
+def read_report(args: tuple[object, ...], kwargs: dict[str, Any]) -> Report:
     """`report({"loss": 1}, checkpoint=c)`, `report(metrics=…)`, `report(loss=1)`, `report(1)`."""
     if len(args) > 2:
         raise TypeError(f"report takes metrics and a checkpoint; got {len(args)} arguments")
@@ -99,7 +99,7 @@ def _check_no_metric_is_a_checkpoint(given: dict[str, object]) -> None:
             )
 
 
-def _metrics(args: tuple[object, ...], rest: dict[str, object]) -> dict[str, Any]:
+def _metrics(args: tuple[object, ...], rest: dict[str, object]) -> ResultRow:
     if not args and set(rest) == {"metrics"} and isinstance(rest["metrics"], Mapping):
         return dict(rest["metrics"])
     if not args:
@@ -170,7 +170,7 @@ class ResultClock:
         self._since = self._steps = 0
         self._start = self._last = time.monotonic()
 
-    def fill(self, metrics: MetricsLike) -> dict[str, Any]:
+    def fill(self, metrics: MetricsLike) -> ResultRow:
         """The metrics of the next result, with what was not reported itself."""
         now = time.monotonic()
         took = now - self._last
@@ -237,7 +237,7 @@ class Metrics(dict[str, Any]):
     __hash__ = None
 
 
-def _reported(metrics: MetricsLike, other: Mapping[str, object]) -> dict[str, Any]:
+def _reported(metrics: MetricsLike, other: Mapping[str, object]) -> ResultRow:
     return {k: v for k, v in metrics.items() if k not in AUTOMATIC or k in other}
 
 

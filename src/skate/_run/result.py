@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.errors import read_error
@@ -14,6 +14,13 @@ from skate._run.reporting import AUTOMATIC
 from skate._run.storage import Storage
 from skate._run.types import ResultRow
 from skate._run.values import flatten, lookup
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow.fs as pafs
+    from matplotlib.axes import Axes
+
+    from skate._run.types import Config
 
 
 class Result:
@@ -38,9 +45,9 @@ class Result:
         checkpoint: Checkpoint | None = None,
         error: BaseException | None = None,
         path: str = "",
-        metrics_dataframe: Any = None,
-        best_checkpoints: list[tuple[Checkpoint, dict[str, Any]]] | None = None,
-        _storage_filesystem: Any = None,
+        metrics_dataframe: pd.DataFrame | None = None,
+        best_checkpoints: list[tuple[Checkpoint, ResultRow]] | None = None,
+        _storage_filesystem: object = None,
         return_value: Any = None,
     ) -> None:
         self.metrics = metrics
@@ -56,7 +63,7 @@ class Result:
     def from_path(
         cls,
         path: str | os.PathLike[str],
-        storage_filesystem: Any = None,
+        storage_filesystem: object = None,
         *,
         allow_pickle: bool = False,
     ) -> Result:
@@ -94,12 +101,12 @@ class Result:
         )
 
     @property
-    def config(self) -> dict[str, Any] | None:
+    def config(self) -> Config | None:
         """The configuration that the loop or trial was given."""
         return self.metrics.get("config") if self.metrics else None
 
     @property
-    def filesystem(self) -> Any:
+    def filesystem(self) -> pafs.FileSystem:
         """The Arrow file system that `path` is on."""
         return Storage.at(self.path, self._storage_filesystem).filesystem
 
@@ -118,7 +125,7 @@ class Result:
         """An older name of `path`, and then a Path."""
         return Path(self.path)
 
-    def _history(self) -> list[dict[str, Any]]:
+    def _history(self) -> list[ResultRow]:
         return Ledger(Storage.at(self.path, self._storage_filesystem)).results()
 
     def get_best_checkpoint(self, metric: str, mode: str) -> Checkpoint:
@@ -147,7 +154,7 @@ class Result:
         choose = max if mode == "max" else min
         return choose(scored, key=lambda pair: pair[0])[1]
 
-    def plot(self, *metrics: str, x: str = "training_iteration", ax: Any = None) -> Any:
+    def plot(self, *metrics: str, x: str = "training_iteration", ax: Axes | None = None) -> Any:
         """Draw the curves of reported metrics.
 
         Args:

@@ -145,7 +145,7 @@ def _todays_report(
 
 
 @shown_as(_todays_report)
-def report(*args: Any, **kwargs: Any) -> None:
+def report(*args: object, **kwargs: object) -> None:
     """Report metrics, and a checkpoint if there is one.
 
     In training every worker calls it equally often; the metrics of rank 0 count. With a checkpoint

@@ -19,7 +19,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.config_checks import checked_durability, default_storage_path
@@ -34,6 +34,12 @@ from skate._run.folders import (
 from skate._run.own_files import signatures_of_models
 from skate._run.syncing import sync_folder, sync_tree
 from skate._run.values import to_json
+
+if TYPE_CHECKING:
+    import pyarrow.fs as pafs
+
+    from skate._run.types import ResultRow
+
 
 DRAFT = ".draft"
 REPLACED = ".replaced"
@@ -88,7 +94,7 @@ class Storage:
         return self.folder.path
 
     @property
-    def filesystem(self) -> Any:
+    def filesystem(self) -> pafs.FileSystem:
         return self.folder.filesystem
 
     @property
@@ -223,7 +229,7 @@ class Storage:
             drop_cut_line(place)
         append_whole(place, line, self.synced)
 
-    def lines(self, name: str) -> list[dict[str, Any]]:
+    def lines(self, name: str) -> list[ResultRow]:
         """All complete lines; one that is damaged is passed over."""
         return [record for _, record in readable_lines(self._complete_lines(name))]
 
@@ -367,7 +373,7 @@ def _stamps(folder: str) -> dict[str, tuple[int, int]]:
     return found
 
 
-def readable_lines(data: bytes) -> Iterator[tuple[bytes, dict[str, Any]]]:
+def readable_lines(data: bytes) -> Iterator[tuple[bytes, ResultRow]]:
     """Each line that is a record, and that record."""
     for line in data.splitlines(keepends=True):
         try:

@@ -14,12 +14,13 @@ from skate._run.pickles import signed_pickle, unpickle
 
 if TYPE_CHECKING:
     from skate._run.checkpoint import Checkpoint
+    from skate._run.types import ResultRow
 
 
 class ValidationFn(Protocol):
     """Gets a checkpoint, and what `fn_kwargs` say; returns metrics."""
 
-    def __call__(self, checkpoint: Checkpoint, **kwargs: Any) -> dict[str, Any]: ...
+    def __call__(self, checkpoint: Checkpoint, **kwargs: Any) -> ResultRow: ...
 
 
 @dataclass
@@ -52,7 +53,7 @@ class OwnValidation(ValidationTaskConfig):
     packed: str = ""  # as text, so that a run that was interrupted can ask again
 
     @classmethod
-    def of(cls, fn: Any, config: Any) -> OwnValidation:
+    def of(cls, fn: object, config: object) -> OwnValidation:
         return cls(packed=base64.b64encode(signed_pickle((fn, config))).decode())
 
     def __call__(self, checkpoint: Checkpoint) -> Any:

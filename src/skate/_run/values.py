@@ -91,7 +91,7 @@ def numbers_in(record: Mapping[str, object]) -> list[tuple[str, float]]:
     return [(name, float(value)) for name, value in pairs if isinstance(value, (int, float))]
 
 
-def lookup(record: Mapping[str, Any], name: str, default: Any = None) -> Any:
+def lookup(record: Mapping[str, object], name: str, default: object = None) -> Any:
     """A value by its name, of which `a/b` may mean nested dicts."""
     if name in record:
         return record[name]
@@ -103,7 +103,7 @@ def lookup(record: Mapping[str, Any], name: str, default: Any = None) -> Any:
     return value
 
 
-def reached(criteria: Mapping[str, Any], result: MetricsLike) -> bool:
+def reached(criteria: Mapping[str, object], result: MetricsLike) -> bool:
     """Whether one of the metrics has come to its value."""
     for name, limit in criteria.items():
         value = lookup(result, name)

@@ -92,7 +92,7 @@ def changed(older: Mapping[str, object]) -> dict[str, object]:
     return {k: v for k, v in older.items() if k in _REWRITTEN and v != _REWRITTEN[k]}
 
 
-def without_checkpoints(options: Mapping[str, Any]) -> dict[str, Any]:
+def without_checkpoints(options: Mapping[str, object]) -> dict[str, Any]:
     """Rewrite the older options about checkpoints of an experiment that is given as a dict.
 
     Args:
@@ -103,7 +103,7 @@ def without_checkpoints(options: Mapping[str, Any]) -> dict[str, Any]:
     return rest if config is None else {**rest, "checkpoint_config": config}
 
 
-def checkpoint_config_of(given: Mapping[str, Any], config: Any) -> Any:
+def checkpoint_config_of(given: Mapping[str, Any], config: object) -> Any:
     """Return one configuration of what was given in the newer or the older way.
 
     Args:

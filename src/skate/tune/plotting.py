@@ -13,6 +13,8 @@ from skate.tune.result import TRAINING_ITERATION
 from skate.tune.utils.util import flatten_dict
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from skate.tune.analysis.experiment_analysis import ExperimentAnalysis
     from skate.tune.experiment.trial import Trial
 
@@ -36,7 +38,7 @@ def draw_grid(
     return figure
 
 
-def _curves(axes: Any, analysis: ExperimentAnalysis, metric: str) -> None:
+def _curves(axes: Axes, analysis: ExperimentAnalysis, metric: str) -> None:
     for trial in analysis.trials:
         rows = [row for row in _history(trial) if lookup(row, metric) is not None]
         steps = [row[TRAINING_ITERATION] for row in rows]
@@ -62,13 +64,13 @@ def _has(trial: Trial, metric: str) -> bool:
     return metric in courses and math.isfinite(courses[metric]["last"])
 
 
-def _simple(value: Any) -> Any:
+def _simple(value: object) -> Any:
     """Numbers as such, everything else as a text."""
     value = plain(value)
     return value if isinstance(value, (int, float)) else str(value)
 
 
-def _importance(axes: Any, names: list[str], points: Any, values: list[float]) -> None:
+def _importance(axes: Axes, names: list[str], points: Any, values: list[float]) -> None:
     shares = _importances(names, points, values)
     axes.barh(list(shares), list(shares.values()))
     axes.set(title="Parameter importance", xlabel="share")
@@ -133,7 +135,7 @@ def _rank_correlation(xs: list[float], ys: list[float]) -> float:
 
 
 def _parallel(
-    axes: Any, names: list[str], points: Any, values: list[float], metric: str, mode: str
+    axes: Axes, names: list[str], points: Any, values: list[float], metric: str, mode: str
 ) -> None:
     """One line per trial through all parameters to the metric; the better, the bluer."""
     columns = [[_number(p[i], points, i) for p in points] for i in range(len(names))]
@@ -151,7 +153,7 @@ def _parallel(
     axes.set(title="Parallel coordinates", yticks=[], ylim=(-0.1, 1.1))
 
 
-def _label(value: Any) -> str:
+def _label(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 

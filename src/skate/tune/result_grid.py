@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from skate._run.result import Result
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from skate.tune.analysis.experiment_analysis import ExperimentAnalysis
     from skate.tune.experiment.trial import Trial
 
@@ -92,7 +94,7 @@ class ResultGrid:
 
     def get_dataframe(
         self, filter_metric: str | None = None, filter_mode: str | None = None
-    ) -> Any:
+    ) -> pd.DataFrame:
         """Return a pandas DataFrame with one row per trial: its last result, or its best.
 
         Args:

@@ -45,18 +45,18 @@ _RESUME = {
 
 
 def run(
-    run_or_experiment: Any,
+    run_or_experiment: object,
     *,
     name: str | None = None,
     metric: str | None = None,
     mode: str | None = None,
-    stop: Any = None,
+    stop: object = None,
     time_budget_s: float | datetime.timedelta | None = None,
     config: Config | None = None,
-    resources_per_trial: Any = None,
+    resources_per_trial: object = None,
     num_samples: int = 1,
     storage_path: str | os.PathLike[str] | None = None,
-    storage_filesystem: Any = None,
+    storage_filesystem: object = None,
     search_alg: Searcher | SearchAlgorithm | str | None = None,
     scheduler: TrialScheduler | str | None = None,
     checkpoint_config: CheckpointConfig | dict[str, Any] | None = None,
@@ -76,7 +76,7 @@ def run(
     raise_on_failed_trial: bool = True,
     callbacks: Sequence[Callback] | None = None,
     max_concurrent_trials: int | None = None,
-    **older: Any,
+    **older: object,
 ) -> ExperimentAnalysis:
     """Search: run trials of a function, a Trainable or a trainer on a space of configurations.
 

@@ -75,15 +75,15 @@ class Tuner:
 
     def __init__(
         self,
-        trainable: Any = None,
+        trainable: object = None,
         *,
         param_space: Config | None = None,
         tune_config: TuneConfig | None = None,
         run_config: RunConfig | None = None,
         warm_start: Sequence[str | os.PathLike[str]] | None = None,
         _tuner_kwargs: dict[str, Any] | None = None,
-        _tuner_internal: Any = None,
-        _entrypoint: Any = None,
+        _tuner_internal: object = None,
+        _entrypoint: object = None,
     ) -> None:
         known = callable(trainable) or hasattr(trainable, "as_trainable")
         if not known and not isinstance(trainable, str):
@@ -98,7 +98,7 @@ class Tuner:
 
     def _configure(
         self,
-        trainable: Any,
+        trainable: object,
         param_space: Config | None,
         tune_config: TuneConfig | None,
         run_config: RunConfig | None,
@@ -220,17 +220,17 @@ class Tuner:
     @classmethod
     def restore(
         cls,
-        path: Any,
-        trainable: Any = None,
+        path: object,
+        trainable: object = None,
         resume_unfinished: bool = True,
         resume_errored: bool = False,
         restart_errored: bool = False,
         param_space: Config | None = None,
-        storage_filesystem: Any = None,
+        storage_filesystem: object = None,
         _resume_config: ResumeConfig | None = None,
         *,
         allow_pickle: bool = False,
-        **older: Any,
+        **older: object,
     ) -> Tuner:
         """Make the tuner of an experiment's folder; `fit` goes on with it.
 
@@ -293,7 +293,7 @@ class Tuner:
         return tuner
 
     @classmethod
-    def can_restore(cls, path: Any, storage_filesystem: Any = None) -> bool:
+    def can_restore(cls, path: object, storage_filesystem: object = None) -> bool:
         """Return whether there is an experiment to restore; also one that has not begun.
 
         Args:
@@ -313,7 +313,7 @@ def _save_at_end(experiment: Experiment) -> None:
         experiment.checkpoint_config = replace(keep, checkpoint_at_end=True)
 
 
-def _pickle_of(trainable: Any) -> bytes | None:
+def _pickle_of(trainable: object) -> bytes | None:
     """Return the trainable as it is written; None if it can go to workers, but not into a file.
 
     Raises:
@@ -354,7 +354,7 @@ def _resume_of(unfinished: bool, errored: bool, restart: bool) -> ResumeConfig:
     )
 
 
-def _as_space(space: Any) -> dict[str, Any]:
+def _as_space(space: object) -> dict[str, Any]:
     if space is None:
         return {}
     if not isinstance(space, dict):
@@ -368,6 +368,6 @@ def _as_space(space: Any) -> dict[str, Any]:
     return space
 
 
-def _run_config_of(trainable: Any) -> Any:
+def _run_config_of(trainable: object) -> Any:
     """A trainer may bring its own."""
     return None if isinstance(trainable, type) else getattr(trainable, "run_config", None)

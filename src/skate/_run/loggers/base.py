@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from skate._run.callbacks import Callback
@@ -15,19 +14,19 @@ class LoggerCallback(Callback):
     def __init__(self) -> None:
         self._started: set[Any] = set()
 
-    def log_trial_start(self, trial: object) -> None:
+    def log_trial_start(self, trial: Any) -> None:
         """Once per trial, before its first result."""
 
-    def log_trial_restore(self, trial: object) -> None:
+    def log_trial_restore(self, trial: Any) -> None:
         """It goes on from a checkpoint."""
 
-    def log_trial_save(self, trial: object) -> None:
+    def log_trial_save(self, trial: Any) -> None:
         """A checkpoint is there: `trial.checkpoint`."""
 
-    def log_trial_result(self, iteration: int, trial: object, result: ResultRow) -> None:
+    def log_trial_result(self, iteration: int, trial: Any, result: ResultRow) -> None:
         """A result came."""
 
-    def log_trial_end(self, trial: object, failed: bool = False) -> None:
+    def log_trial_end(self, trial: Any, failed: bool = False) -> None:
         """It is over."""
 
     def _start_once(self, trial: Any) -> None:
@@ -42,32 +41,35 @@ class LoggerCallback(Callback):
         self._started.discard(trial.trial_id)
 
     def on_trial_start(
-        self, iteration: int, trials: Sequence[object], trial: object, **info: object
+        self, iteration: int, trials: list[Any], trial: Any, **info: object
     ) -> None:
         self._start_once(trial)
 
     def on_trial_restore(
-        self, iteration: int, trials: Sequence[object], trial: object, **info: object
+        self, iteration: int, trials: list[Any], trial: Any, **info: object
     ) -> None:
         self.log_trial_restore(trial)
 
-    def on_trial_save(
-        self, iteration: int, trials: Sequence[object], trial: object, **info: object
-    ) -> None:
+    def on_trial_save(self, iteration: int, trials: list[Any], trial: Any, **info: object) -> None:
         self.log_trial_save(trial)
 
     def on_trial_result(
-        self, iteration: int, trials: Sequence[object], trial: Any, result: Any, **info: object
+        self,
+        iteration: int,
+        trials: list[Any],
+        trial: Any,
+        result: ResultRow,
+        **info: object,
     ) -> None:
         self._start_once(trial)
         self.log_trial_result(iteration, trial, result)
 
     def on_trial_complete(
-        self, iteration: int, trials: Sequence[object], trial: object, **info: object
+        self, iteration: int, trials: list[Any], trial: Any, **info: object
     ) -> None:
         self._end(trial, failed=False)
 
     def on_trial_error(
-        self, iteration: int, trials: Sequence[object], trial: object, **info: object
+        self, iteration: int, trials: list[Any], trial: Any, **info: object
     ) -> None:
         self._end(trial, failed=True)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate._core.optional_imports import try_import
 from skate._run.loggers.base import LoggerCallback
 from skate._run.types import ResultRow
 from skate._run.values import flatten, plain
+
+if TYPE_CHECKING:
+    from skate._run.callbacks import TrialLike
 
 
 class CometLoggerCallback(LoggerCallback):
@@ -28,7 +31,7 @@ class CometLoggerCallback(LoggerCallback):
         self.experiment_kwargs = experiment_kwargs
         self._experiments: dict[str, Any] = {}
 
-    def log_trial_start(self, trial: Any) -> None:
+    def log_trial_start(self, trial: TrialLike) -> None:
         comet = try_import("comet_ml", "comet")
         kind = comet.Experiment if self.online else comet.OfflineExperiment
         experiment = kind(**self.experiment_kwargs)
@@ -38,7 +41,7 @@ class CometLoggerCallback(LoggerCallback):
         experiment.log_parameters(dict(flatten(trial.config)))
         self._experiments[trial.trial_id] = experiment
 
-    def log_trial_result(self, iteration: int, trial: Any, result: ResultRow) -> None:
+    def log_trial_result(self, iteration: int, trial: TrialLike, result: ResultRow) -> None:
         own = {name: value for name, value in result.items() if name != "config"}
         values = {name: plain(value) for name, value in flatten(own)}
         numbers = {n: v for n, v in values.items() if isinstance(v, (int, float))}
@@ -50,7 +53,7 @@ class CometLoggerCallback(LoggerCallback):
             with trial.checkpoint.as_directory() as folder:
                 self._experiments[trial.trial_id].log_asset_folder(folder)
 
-    def log_trial_end(self, trial: Any, failed: bool = False) -> None:
+    def log_trial_end(self, trial: TrialLike, failed: bool = False) -> None:
         experiment = self._experiments.pop(trial.trial_id, None)
         if experiment is not None:
             experiment.end()

@@ -6,12 +6,16 @@ import csv
 import io
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate._run.folders import LocalFolder
 from skate._run.loggers.files import FileLoggerCallback, folder_of
 from skate._run.types import ResultRow
 from skate._run.values import flatten, plain
+
+if TYPE_CHECKING:
+    from skate._run.callbacks import TrialLike
+
 
 PROGRESS_FILE = "progress.csv"
 
@@ -23,7 +27,7 @@ class CSVLoggerCallback(FileLoggerCallback):
         super().__init__(flush_every_s)
         self._tables: dict[str, tuple[str, dict[str, None]]] = {}  # file and columns by trial
 
-    def log_trial_result(self, iteration: int, trial: Any, result: ResultRow) -> None:
+    def log_trial_result(self, iteration: int, trial: TrialLike, result: ResultRow) -> None:
         row = _row_of(result)
         if trial.trial_id not in self._tables:
             place = os.path.join(folder_of(trial), PROGRESS_FILE)
@@ -40,18 +44,18 @@ class CSVLoggerCallback(FileLoggerCallback):
         rows.append([row.get(name, "") for name in columns])
         self.add(place, _written(rows))
 
-    def place_of(self, trial: Any) -> str | None:
+    def place_of(self, trial: TrialLike) -> str | None:
         table = self._tables.get(trial.trial_id)
         return table[0] if table else None
 
     def on_trial_recover(
-        self, iteration: int, trials: Sequence[Any], trial: Any, **info: object
+        self, iteration: int, trials: list[Any], trial: TrialLike, **info: object
     ) -> None:
         """What came after the last checkpoint will be taken out of the file."""
         self._flush_trial(trial)
         self._tables.pop(trial.trial_id, None)
 
-    def log_trial_end(self, trial: Any, failed: bool = False) -> None:
+    def log_trial_end(self, trial: TrialLike, failed: bool = False) -> None:
         super().log_trial_end(trial, failed)
         self._tables.pop(trial.trial_id, None)
 
@@ -63,11 +67,11 @@ def table_of(results: list[ResultRow]) -> bytes:
     return _written([columns, *([row.get(name, "") for name in columns] for row in rows)])
 
 
-def _row_of(result: ResultRow) -> dict[str, Any]:
+def _row_of(result: ResultRow) -> ResultRow:
     return {name: plain(value) for name, value in flatten(result)}
 
 
-def _written(rows: list[list[Any]]) -> bytes:
+def _written(rows: Sequence[Sequence[object]]) -> bytes:
     text = io.StringIO(newline="")
     csv.writer(text).writerows(rows)
     return text.getvalue().encode()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from typing import Any
 
 from skate._run.append_buffer import AppendBuffer
@@ -36,26 +35,26 @@ class FileLoggerCallback(LoggerCallback, ABC):
         self._buffer.flush()
 
     @abstractmethod
-    def place_of(self, trial: object) -> str | None:
+    def place_of(self, trial: Any) -> str | None:
         """Return the trial's file, if it has one."""
 
-    def _flush_trial(self, trial: object) -> None:
+    def _flush_trial(self, trial: Any) -> None:
         self._buffer.flush_file(self.place_of(trial))
 
-    def log_trial_save(self, trial: object) -> None:
+    def log_trial_save(self, trial: Any) -> None:
         self._flush_trial(trial)
 
-    def log_trial_end(self, trial: object, failed: bool = False) -> None:
+    def log_trial_end(self, trial: Any, failed: bool = False) -> None:
         self._flush_trial(trial)
 
     def on_trial_recover(
-        self, iteration: int, trials: Sequence[object], trial: object, **info: object
+        self, iteration: int, trials: list[Any], trial: Any, **info: object
     ) -> None:
         """What came after the last checkpoint will be taken out of the file."""
         self._flush_trial(trial)
 
-    def on_step_end(self, iteration: int, trials: Sequence[object], **info: object) -> None:
+    def on_step_end(self, iteration: int, trials: list[Any], **info: object) -> None:
         self._buffer.flush_if_due()
 
-    def on_experiment_end(self, trials: Sequence[object], **info: object) -> None:
+    def on_experiment_end(self, trials: list[Any], **info: object) -> None:
         self.flush()

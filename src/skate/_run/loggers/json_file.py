@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
@@ -12,6 +12,9 @@ from skate._run.loggers.files import FileLoggerCallback, folder_of
 from skate._run.storage import Storage, drop_cut_line
 from skate._run.types import ResultRow
 from skate._run.values import to_json
+
+if TYPE_CHECKING:
+    from skate._run.callbacks import TrialLike
 
 
 class JsonLoggerCallback(FileLoggerCallback):
@@ -26,7 +29,7 @@ class JsonLoggerCallback(FileLoggerCallback):
         super().__init__(flush_every_s)
         self._places: dict[str, str] = {}
 
-    def log_trial_start(self, trial: Any) -> None:
+    def log_trial_start(self, trial: TrialLike) -> None:
         self.update_config(trial, trial.config)
         if not _has_ledger(trial):
             place = os.path.join(folder_of(trial), RESULT_FILE)
@@ -39,14 +42,14 @@ class JsonLoggerCallback(FileLoggerCallback):
         storage.write("params.json", to_json(config, indent=2, sort_keys=True).encode())
         storage.write("params.pkl", _pickled(config))
 
-    def log_trial_result(self, iteration: int, trial: Any, result: ResultRow) -> None:
+    def log_trial_result(self, iteration: int, trial: TrialLike, result: ResultRow) -> None:
         if not _has_ledger(trial):
             self.add(self._places[trial.trial_id], f"{to_json(result)}\n".encode())
 
-    def place_of(self, trial: Any) -> str | None:
+    def place_of(self, trial: TrialLike) -> str | None:
         return self._places.get(trial.trial_id)
 
-    def log_trial_end(self, trial: Any, failed: bool = False) -> None:
+    def log_trial_end(self, trial: TrialLike, failed: bool = False) -> None:
         super().log_trial_end(trial, failed)
         self._places.pop(trial.trial_id, None)
 

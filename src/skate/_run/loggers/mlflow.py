@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate._core.optional_imports import try_import
 from skate._run.loggers.base import LoggerCallback
 from skate._run.session import current, in_session
 from skate._run.types import Config, ResultRow
 from skate._run.values import flatten, numbers_in
+
+if TYPE_CHECKING:
+    from skate._run.callbacks import TrialLike
 
 
 class MLflowLoggerCallback(LoggerCallback):
@@ -45,7 +48,7 @@ class MLflowLoggerCallback(LoggerCallback):
         found = self._client.get_experiment_by_name(name)
         self._experiment = found.experiment_id if found else self._client.create_experiment(name)
 
-    def log_trial_start(self, trial: Any) -> None:
+    def log_trial_start(self, trial: TrialLike) -> None:
         if trial.trial_id in self._runs:
             return
         tags = {**self.tags, "trial_name": str(trial), "mlflow.runName": str(trial)}
@@ -54,17 +57,17 @@ class MLflowLoggerCallback(LoggerCallback):
         if not self.log_params_on_trial_end:
             self._log_parameters(trial)
 
-    def _log_parameters(self, trial: Any) -> None:
+    def _log_parameters(self, trial: TrialLike) -> None:
         for name, value in flatten(trial.config):
             self._client.log_param(self._runs[trial.trial_id], name, value)
 
-    def log_trial_result(self, iteration: int, trial: Any, result: ResultRow) -> None:
+    def log_trial_result(self, iteration: int, trial: TrialLike, result: ResultRow) -> None:
         step = result.get("timesteps_total") or result.get("training_iteration") or iteration
         own = {name: value for name, value in result.items() if name != "config"}
         for name, value in numbers_in(own):
             self._client.log_metric(self._runs[trial.trial_id], name, value, step=step)
 
-    def log_trial_end(self, trial: Any, failed: bool = False) -> None:
+    def log_trial_end(self, trial: TrialLike, failed: bool = False) -> None:
         run = self._runs[trial.trial_id]
         if self.log_params_on_trial_end:
             self._log_parameters(trial)
@@ -137,7 +140,7 @@ class Silent:
     def __getattr__(self, name: str) -> Silent:
         return self
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Silent:
+    def __call__(self, *args: object, **kwargs: object) -> Silent:
         return self
 
     def __enter__(self) -> Silent:

@@ -13,12 +13,16 @@ import socket
 import struct
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from skate._core.record_files import record_of, records_in
 from skate._run.loggers.files import FileLoggerCallback, folder_of
 from skate._run.types import MetricsLike, ResultRow
 from skate._run.values import numbers_in
+
+if TYPE_CHECKING:
+    from skate._run.callbacks import TrialLike
+
 
 EVENTS = "events.out.tfevents."  # how the names of the files begin
 _TAG = "ray/tune/"
@@ -35,7 +39,7 @@ class TBXLoggerCallback(FileLoggerCallback):
         super().__init__(flush_every_s)
         self._files: dict[str, str] = {}
 
-    def log_trial_result(self, iteration: int, trial: Any, result: ResultRow) -> None:
+    def log_trial_result(self, iteration: int, trial: TrialLike, result: ResultRow) -> None:
         shown = {name: value for name, value in result.items() if name not in _UNSHOWN}
         numbers = [(f"{_TAG}{name}", n) for name, n in numbers_in(shown)]
         if not numbers:
@@ -48,18 +52,18 @@ class TBXLoggerCallback(FileLoggerCallback):
         data += record_of(_event(step=step_of(result) or iteration, numbers=numbers))
         self.add(place, data)
 
-    def place_of(self, trial: Any) -> str | None:
+    def place_of(self, trial: TrialLike) -> str | None:
         return self._files.get(trial.trial_id)
 
     def on_trial_recover(
-        self, iteration: int, trials: Sequence[object], trial: Any, **info: object
+        self, iteration: int, trials: Sequence[object], trial: TrialLike, **info: object
     ) -> None:
         """What came after the last checkpoint may be taken out of the file, which a TensorBoard
         that has it open does not notice: it looks for a newer one."""
         self._flush_trial(trial)
         self._files.pop(trial.trial_id, None)
 
-    def log_trial_end(self, trial: Any, failed: bool = False) -> None:
+    def log_trial_end(self, trial: TrialLike, failed: bool = False) -> None:
         super().log_trial_end(trial, failed)
         self._files.pop(trial.trial_id, None)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate._core.optional_imports import try_import
 from skate._run.loggers.base import LoggerCallback
@@ -11,6 +11,10 @@ from skate._run.loggers.mlflow import Silent
 from skate._run.session import current, in_session
 from skate._run.types import Config, ResultRow
 from skate._run.values import flatten, plain
+
+if TYPE_CHECKING:
+    from skate._run.callbacks import TrialLike
+
 
 _LEFT_OUT = {"config", "pid", "hostname", "node_ip", "date", "done", "trial_id", "timestamp"}
 
@@ -51,7 +55,7 @@ class WandbLoggerCallback(LoggerCallback):
         _authorise(self.api_key, self.api_key_file)
         self.project = self.project or os.environ.get("WANDB_PROJECT_NAME") or "skate"
 
-    def log_trial_start(self, trial: Any) -> None:
+    def log_trial_start(self, trial: TrialLike) -> None:
         wandb = try_import("wandb", "wandb")
         options: dict[str, Any] = {
             "id": trial.trial_id,
@@ -66,7 +70,7 @@ class WandbLoggerCallback(LoggerCallback):
         }
         self._runs[trial.trial_id] = wandb.init(**options)
 
-    def log_trial_result(self, iteration: int, trial: Any, result: ResultRow) -> None:
+    def log_trial_result(self, iteration: int, trial: TrialLike, result: ResultRow) -> None:
         kept = {name: value for name, value in result.items() if name not in self.excludes}
         values = {name: plain(value) for name, value in flatten(kept)}
         shown = {n: v for n, v in values.items() if isinstance(v, (int, float, str))}
@@ -81,7 +85,7 @@ class WandbLoggerCallback(LoggerCallback):
             artifact.add_dir(folder)
         self._runs[trial.trial_id].log_artifact(artifact)
 
-    def log_trial_end(self, trial: Any, failed: bool = False) -> None:
+    def log_trial_end(self, trial: TrialLike, failed: bool = False) -> None:
         run = self._runs.pop(trial.trial_id, None)
         if run is not None:
             run.finish(exit_code=1 if failed else 0)

@@ -24,7 +24,10 @@ from skate.tune.result import (
 from skate.tune.utils.util import flatten_dict
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from skate._run.checkpoint import Checkpoint
+    from skate._run.types import Config, ResultRow
     from skate.tune.experiment.trial import Trial
 
 SCOPES = ("all", "last", "avg", "last-5-avg", "last-10-avg")
@@ -49,9 +52,9 @@ class ExperimentAnalysis:
 
     def __init__(
         self,
-        experiment_checkpoint_path: Any,
+        experiment_checkpoint_path: object,
         *,
-        storage_filesystem: Any = None,
+        storage_filesystem: object = None,
         trials: list[Trial] | None = None,
         default_metric: str | None = None,
         default_mode: str | None = None,
@@ -132,7 +135,7 @@ class ExperimentAnalysis:
 
     def get_best_config(
         self, metric: str | None = None, mode: str | None = None, scope: str = "last"
-    ) -> dict[str, Any] | None:
+    ) -> Config | None:
         """Return the configuration of the best trial; None if there is none.
 
         Args:
@@ -221,7 +224,7 @@ class ExperimentAnalysis:
         return found
 
     @property
-    def best_config(self) -> dict[str, Any]:
+    def best_config(self) -> Config:
         """The configuration of the best trial."""
         self._check_defaults("best_config")
         return self.best_trial.config
@@ -239,19 +242,19 @@ class ExperimentAnalysis:
         return self.best_trial.path
 
     @property
-    def best_result(self) -> dict[str, Any]:
+    def best_result(self) -> ResultRow:
         """The last result of the best trial."""
         self._check_defaults("best_result")
         return self.best_trial.last_result
 
     @property
-    def best_dataframe(self) -> Any:
+    def best_dataframe(self) -> pd.DataFrame:
         """All results of the best trial."""
         self._check_defaults("best_dataframe")
         return self.trial_dataframes[self.best_trial.trial_id]
 
     @property
-    def best_result_df(self) -> Any:
+    def best_result_df(self) -> pd.DataFrame:
         """The last result of the best trial as a table."""
         pandas = try_import("pandas", "data")
         return pandas.DataFrame.from_records([flatten_dict(self.best_result)], index="trial_id")
@@ -259,36 +262,36 @@ class ExperimentAnalysis:
     # -- all ---------------------------------------------------------------------------------
 
     @property
-    def results(self) -> dict[str, dict[str, Any]]:
+    def results(self) -> dict[str, ResultRow]:
         """The last result of each trial, by its id."""
         return {trial.trial_id: trial.last_result for trial in self.trials}
 
     @property
-    def results_df(self) -> Any:
+    def results_df(self) -> pd.DataFrame:
         """The last result of each trial as a table."""
         pandas = try_import("pandas", "data")
         rows = [flatten_dict(trial.last_result) for trial in self.trials if trial.last_result]
         return pandas.DataFrame.from_records(rows, index="trial_id" if rows else None)
 
     @property
-    def trial_dataframes(self) -> dict[str, Any]:
+    def trial_dataframes(self) -> dict[str, pd.DataFrame]:
         """All results of each trial as a table, by its id."""
         return self._dataframes if self._dataframes is not None else self.fetch_trial_dataframes()
 
-    def fetch_trial_dataframes(self) -> dict[str, Any]:
+    def fetch_trial_dataframes(self) -> dict[str, pd.DataFrame]:
         """Read all results of all trials once more, as frames by the ids of trials."""
         frames = {trial.trial_id: self._frame(trial) for trial in self.trials}
         self._dataframes = _ByTrial(frames, self._trial_in)
         return self._dataframes
 
-    def _frame(self, trial: Trial) -> Any:
+    def _frame(self, trial: Trial) -> pd.DataFrame:
         pandas = try_import("pandas", "data")
         history = _history(trial)
         if not history and trial.storage.exists(EXPR_PROGRESS_FILE):  # as without JSON's logger
             return pandas.read_csv(io.BytesIO(trial.storage.read(EXPR_PROGRESS_FILE)))
         return pandas.DataFrame([dict(flatten(row)) for row in history])
 
-    def get_all_configs(self, prefix: bool = False) -> dict[str, dict[str, Any]]:
+    def get_all_configs(self, prefix: bool = False) -> dict[str, Config]:
         """Return the configuration of each trial, by its id.
 
         Args:
@@ -300,7 +303,7 @@ class ExperimentAnalysis:
         }
         return _ByTrial(configs, self._trial_in)
 
-    def dataframe(self, metric: str | None = None, mode: str | None = None) -> Any:
+    def dataframe(self, metric: str | None = None, mode: str | None = None) -> pd.DataFrame:
         """Return a frame with a row per trial: a result of it, and its configuration.
 
         Args:
@@ -315,7 +318,7 @@ class ExperimentAnalysis:
         rows = [row for trial in self.trials if (row := self._row(trial, metric, mode))]
         return pandas.DataFrame(rows)
 
-    def _row(self, trial: Trial, metric: str | None, mode: str | None) -> dict[str, Any]:
+    def _row(self, trial: Trial, metric: str | None, mode: str | None) -> ResultRow:
         result = trial.last_result
         if metric and mode:
             choose = max if mode == "max" else min
@@ -327,7 +330,7 @@ class ExperimentAnalysis:
         config = flatten_dict({CONFIG_PREFIX: trial.config})
         return {**flat, **config, "logdir": trial.trial_id}
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> ResultRow:
         """Return how many trials there are, by status."""
         from collections import Counter
 
@@ -374,7 +377,7 @@ class _ByTrial(dict[str, Any]):
             raise KeyError(folder) from None
 
 
-def _storage_at(path: Any, filesystem: Any) -> Storage:
+def _storage_at(path: Any, filesystem: object) -> Storage:
     if isinstance(path, Storage):
         return path
     text = os.fspath(path)
@@ -407,7 +410,7 @@ def _stored_trials(storage: Storage, allow_pickle: bool) -> list[Trial]:
     return trials
 
 
-def _history(trial: Trial) -> list[dict[str, Any]]:
+def _history(trial: Trial) -> list[ResultRow]:
     """All results of a trial; of one that was repeated after a failure, the later."""
     by_iteration: dict[Any, dict[str, Any]] = {}
     for number, row in enumerate(trial.storage.lines(EXPR_RESULT_FILE)):

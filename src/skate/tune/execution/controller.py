@@ -146,7 +146,7 @@ class TuneController:
         self._pending += trial.status == Trial.PENDING
         self.scheduler.on_trial_add(self, trial)
 
-    def remind(self, trial: Trial, results: Iterable[Mapping[str, Any]]) -> None:
+    def remind(self, trial: Trial, results: Iterable[Mapping[str, object]]) -> None:
         """What a trial reported in an earlier program."""
         self.scheduler.learn_from(trial, map(_flat, results))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from skate._run.callbacks import Callback
 from skate._run.pickles import signed_pickle, unpickle
@@ -27,7 +27,7 @@ class Snapshots:
     the trials themselves say how far they are."""
 
     def __init__(
-        self, storage: Storage, search_alg: SearchAlgorithm, callbacks: Sequence[Any] = ()
+        self, storage: Storage, search_alg: SearchAlgorithm, callbacks: Sequence[object] = ()
     ) -> None:
         self._storage = storage
         self._search_alg = search_alg
@@ -76,7 +76,7 @@ def save_callbacks(storage: Storage, callbacks: Sequence[object]) -> None:
         storage.write(STATES_FILE, signed_pickle(kept))
 
 
-def restore_callbacks(storage: Storage, callbacks: Sequence[Any]) -> None:
+def restore_callbacks(storage: Storage, callbacks: Sequence[object]) -> None:
     """Give the states back."""
     if not storage.exists(STATES_FILE):
         return

@@ -67,22 +67,22 @@ class Experiment:
         name: str | None,
         run: Any,
         *,
-        stop: Any = None,
-        time_budget_s: Any = None,
+        stop: object = None,
+        time_budget_s: object = None,
         config: Config | None = None,
-        resources_per_trial: Any = None,
+        resources_per_trial: object = None,
         num_samples: int = 1,
-        storage_path: Any = None,
-        storage_filesystem: Any = None,
+        storage_path: object = None,
+        storage_filesystem: object = None,
         sync_config: SyncConfig | None = None,
         checkpoint_config: Any = None,
         trial_name_creator: Callable[[Trial], str] | None = None,
         trial_dirname_creator: Callable[[Trial], str] | None = None,
-        log_to_file: Any = False,
+        log_to_file: object = False,
         export_formats: list[str] | None = None,
         max_failures: int = 0,
         restore: str | None = None,
-        local_dir: Any = None,
+        local_dir: object = None,
         durability: str | None = None,
     ) -> None:
         self.run_identifier = self.register_if_needed(run)
@@ -119,7 +119,7 @@ class Experiment:
             "checkpoint_config": self.checkpoint_config,
         }
 
-    def _check_what_classes_have(self, export_formats: Any) -> None:
+    def _check_what_classes_have(self, export_formats: object) -> None:
         from skate.tune.trainable.trainable import Trainable
 
         if inspect.isclass(self.trainable) and issubclass(self.trainable, Trainable):
@@ -271,7 +271,7 @@ class Experiment:
         return cls(name, run, **options)
 
     @classmethod
-    def get_trainable_name(cls, run_object: Any) -> str:
+    def get_trainable_name(cls, run_object: object) -> str:
         """Return the name that trials of a trainable have.
 
         Args:
@@ -336,7 +336,7 @@ def _check_restore(path: Any) -> None:
         raise FileNotFoundError(f"restore takes the place of a checkpoint; got {path!r}")
 
 
-def _own_request(trainable: Any, config: Config) -> Any:
+def _own_request(trainable: object, config: Config) -> Any:
     """What the trainable itself says it needs."""
     request = getattr(trainable, "default_resource_request", None)
     if request is not None:
@@ -349,7 +349,7 @@ def _own_request(trainable: Any, config: Config) -> Any:
     return wanted
 
 
-def _log_files(log_to_file: Any) -> tuple[str, str] | None:
+def _log_files(log_to_file: object) -> tuple[str, str] | None:
     """The names of the files for stdout and stderr."""
     if not log_to_file:
         return None
@@ -362,7 +362,7 @@ def _log_files(log_to_file: Any) -> tuple[str, str] | None:
     raise ValueError(f"log_to_file takes a bool, a name, or a pair of names; got {log_to_file!r}")
 
 
-def as_experiments(experiments: Any) -> list[Experiment]:
+def as_experiments(experiments: object) -> list[Experiment]:
     """One experiment, a list of them, or a dictionary of specs, as a list."""
     if isinstance(experiments, Experiment):
         return [experiments]

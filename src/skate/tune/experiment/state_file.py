@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from skate._run.stored_references import LostReference
     from skate.tune.experiment.trial import Trial
 
+Record = dict[str, Any]  # a line of the file
+
 STATE_FILE = "experiment_state.jsonl"
 _UPLOAD_EVERY_SECONDS = 1.0  # where a file cannot be added to
 _PLAIN = (str, int, float, bool, type(None))
@@ -42,7 +44,7 @@ def is_plain(value: Any) -> bool:
     return kind is list and all(is_plain(item) for item in value)
 
 
-def packed(value: Any) -> dict[str, Any]:
+def packed(value: Any) -> Record:
     """As JSON if that brings it back, else pickled, and as far as JSON goes for those who only
     look at it; what cannot be pickled as text."""
     if is_plain(value):
@@ -79,7 +81,7 @@ def unpacked(
         raise
 
 
-def _checkpoint_record(trial: Trial, recorded: RecordedCheckpoint) -> dict[str, Any]:
+def _checkpoint_record(trial: Trial, recorded: RecordedCheckpoint) -> Record:
     """A checkpoint in the trial's folder, by its place in there."""
     return {
         "trial_id": trial.trial_id,
@@ -89,7 +91,7 @@ def _checkpoint_record(trial: Trial, recorded: RecordedCheckpoint) -> dict[str, 
     }
 
 
-def read_states(storage: Storage) -> Iterator[dict[str, Any]]:
+def read_states(storage: Storage) -> Iterator[Record]:
     """All complete lines; one that is damaged is passed over."""
     yield from (record for record in storage.lines(STATE_FILE) if "kind" in record)
 
@@ -156,7 +158,7 @@ class StateLog:
         self._uploaded = float("-inf")
         self._changed = False
 
-    def run(self, **about: Any) -> None:
+    def run(self, **about: object) -> None:
         """A program begins or takes up the experiment."""
         self._add("run", {"time": time.time(), **about})
 

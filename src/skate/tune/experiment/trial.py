@@ -10,7 +10,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.checkpoint_manager import CheckpointManager, RecordedCheckpoint
@@ -24,6 +24,10 @@ from skate.tune.experiment._errors import TrialErrors
 from skate.tune.experiment._metrics import MetricHistory
 from skate.tune.experiment.state_file import packed, unpacked
 from skate.tune.result import TRAINING_ITERATION
+
+if TYPE_CHECKING:
+    from skate.tune.experiment.state_file import Record
+
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -119,7 +123,7 @@ class Trial(TrialErrors):
         """Settle the resources, which are worked out when they are first asked for otherwise."""
         self._resources = self.placement_group_factory
 
-    def update_resources(self, resources: Any) -> None:
+    def update_resources(self, resources: object) -> None:
         """Other resources, from its next start on."""
         if self.status == Trial.RUNNING:
             raise ValueError(f"the resources of {self} cannot change while it is running")
@@ -170,7 +174,7 @@ class Trial(TrialErrors):
     # -- results -----------------------------------------------------------------------------
 
     @property
-    def last_result(self) -> dict[str, Any]:
+    def last_result(self) -> ResultRow:
         """The last result; what is known of every trial if there is none."""
         return self._last_result
 
@@ -298,7 +302,7 @@ class Trial(TrialErrors):
         self.checkpoints = CheckpointManager(self.checkpoint_config)
         self._adopted = None
 
-    def get_best_checkpoints(self) -> list[tuple[Checkpoint, dict[str, Any]]]:
+    def get_best_checkpoints(self) -> list[tuple[Checkpoint, ResultRow]]:
         """All that were kept, the best last."""
         return self.checkpoints.best_checkpoints
 
@@ -308,7 +312,7 @@ class Trial(TrialErrors):
         """(what it is, how far it is), as JSON."""
         return to_json(self.record()), to_json(self.progress())
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> Record:
         """What it is: written once."""
         return {
             "trial_id": self.trial_id,
@@ -321,7 +325,7 @@ class Trial(TrialErrors):
             **self._keeping(),
         }
 
-    def _keeping(self) -> dict[str, Any]:
+    def _keeping(self) -> Record:
         """Which checkpoints are kept, and when they are made, unless that is as always."""
         config = self.checkpoint_config
         if config == _USUAL_KEEPING:
@@ -329,7 +333,7 @@ class Trial(TrialErrors):
         names = [field.name for field in fields(config) if not field.name.startswith("_")]
         return {"checkpoint_config": {name: getattr(config, name) for name in names}}
 
-    def progress(self) -> dict[str, Any]:
+    def progress(self) -> Record:
         """How far it is: written when it ends, pauses or changes."""
         return {
             "trial_id": self.trial_id,

@@ -27,7 +27,7 @@ def around(func: Callable[..., object], inside: Around) -> Callable[..., object]
     """The function, called inside of the block that its configuration asks for."""
 
     @functools.wraps(func)
-    def mixed(config: Config, *args: Any, **kwargs: Any) -> object:
+    def mixed(config: Config, *args: object, **kwargs: object) -> object:
         with inside(config):
             return func(config, *args, **kwargs)
 
@@ -39,7 +39,7 @@ class Mixin:
 
     _around: Around
 
-    def __init__(self, config: Config | None = None, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, config: Config | None = None, *args: object, **kwargs: object) -> None:
         from skate.tune import Trainable
 
         if not isinstance(self, Trainable):

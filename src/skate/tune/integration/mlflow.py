@@ -14,7 +14,7 @@ __all__ = ["MLflowLoggerCallback", "MLflowTrainableMixin", "mlflow_mixin", "setu
 
 
 @contextmanager
-def _run(config: Mapping[str, Any]) -> Iterator[None]:
+def _run(config: Mapping[str, object]) -> Iterator[None]:
     settings = settings_of(config, "mlflow", "tracking_uri")
     token = settings.pop("token", None)
     mlflow = setup_mlflow(tracking_token=token, **settings)

@@ -14,7 +14,7 @@ __all__ = ["WandbLoggerCallback", "WandbTrainableMixin", "setup_wandb", "wandb_m
 
 
 @contextmanager
-def _run(config: Mapping[str, Any]) -> Iterator[None]:
+def _run(config: Mapping[str, object]) -> Iterator[None]:
     settings = settings_of(config, "wandb", "project")
     run = setup_wandb({name: config[name] for name in config if name != "wandb"}, **settings)
     try:

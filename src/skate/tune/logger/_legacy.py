@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate._run.loggers import (
     CSVLoggerCallback,
@@ -14,12 +14,15 @@ from skate._run.loggers import (
 )
 from skate._run.types import Config, ResultRow
 
+if TYPE_CHECKING:
+    from skate.tune.experiment.trial import Trial
+
 
 class Logger:
     """Override `_init`, `on_result` and `close`; `config`, `logdir` and `trial` are the trial's.
     `LegacyLoggerCallback` makes them."""
 
-    def __init__(self, config: Config, logdir: str, trial: Any = None) -> None:
+    def __init__(self, config: Config, logdir: str, trial: Trial | None = None) -> None:
         self.config = config
         self.logdir = logdir
         self.trial = trial
@@ -98,7 +101,7 @@ class UnifiedLogger(Logger):
     """Several loggers as one; by default those that every trial has."""
 
     def __init__(
-        self, config: Config, logdir: str, trial: Any = None, loggers: Any = None
+        self, config: Config, logdir: str, trial: Trial | None = None, loggers: Any = None
     ) -> None:
         self._kinds = (JsonLogger, CSVLogger, TBXLogger) if loggers is None else loggers
         super().__init__(config, logdir, trial)
@@ -131,18 +134,18 @@ class LegacyLoggerCallback(LoggerCallback):
         self._kinds = tuple(logger_classes)
         self._loggers: dict[str, UnifiedLogger] = {}
 
-    def log_trial_start(self, trial: Any) -> None:
+    def log_trial_start(self, trial: Trial) -> None:
         logger = UnifiedLogger(trial.config, trial.local_path, trial, self._kinds)
         self._loggers[trial.trial_id] = logger
 
-    def log_trial_restore(self, trial: Any) -> None:
+    def log_trial_restore(self, trial: Trial) -> None:
         self._loggers[trial.trial_id].flush()
 
-    def log_trial_save(self, trial: Any) -> None:
+    def log_trial_save(self, trial: Trial) -> None:
         self._loggers[trial.trial_id].flush()
 
-    def log_trial_result(self, iteration: int, trial: Any, result: ResultRow) -> None:
+    def log_trial_result(self, iteration: int, trial: Trial, result: ResultRow) -> None:
         self._loggers[trial.trial_id].on_result(result)
 
-    def log_trial_end(self, trial: Any, failed: bool = False) -> None:
+    def log_trial_end(self, trial: Trial, failed: bool = False) -> None:
         self._loggers.pop(trial.trial_id).close()

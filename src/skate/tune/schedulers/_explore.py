@@ -18,7 +18,7 @@ def explore(
     resample_probability: float,
     perturbation_factors: tuple[float, ...],
     custom_explore_fn: Callable[[dict[str, object]], dict[str, object]] | None,
-) -> tuple[dict[str, Any], dict[str, Any]]:
+) -> tuple[Config, dict[str, str]]:
     """A changed copy of the configuration, and by name what was done to it."""
     new = copy.deepcopy(config)
     operations: dict[str, Any] = {}
@@ -52,7 +52,7 @@ def _step(value: Any, options: Any, resample_probability: float) -> tuple[Any, s
 
 
 def _scale(
-    value: Any, space: Any, resample_probability: float, factors: tuple[float, ...]
+    value: object, space: object, resample_probability: float, factors: tuple[float, ...]
 ) -> tuple[Any, str]:
     """Times a factor, or drawn anew."""
     if random.random() < resample_probability or not isinstance(value, (int, float)):
@@ -76,7 +76,7 @@ def draw(space: Any) -> Any:
     return random.choice(space)
 
 
-def fill(config: Config, mutations: Mapping[str, object]) -> dict[str, Any]:
+def fill(config: Config, mutations: Mapping[str, object]) -> Config:
     """Draw what the configuration does not have; these values by names as "layer/size"."""
     drawn: dict[str, Any] = {}
     for key, space in mutations.items():
@@ -94,7 +94,7 @@ def perturbed_tag(tag: str, config: Mapping[str, object], names: Any) -> str:
     return f"{tag}@perturbed[{format_vars(changed)}]"
 
 
-def mutated_part(config: Mapping[str, Any], mutations: Mapping[str, object]) -> dict[str, Any]:
+def mutated_part(config: Mapping[str, Any], mutations: Mapping[str, object]) -> Config:
     """Those values of a configuration that mutate."""
     return {
         key: mutated_part(config[key], space) if isinstance(space, Mapping) else config[key]

@@ -18,6 +18,9 @@ from skate._run.types import Config, ResultRow
 from skate.tune.schedulers.pbt import PopulationBasedTraining, _State
 
 if TYPE_CHECKING:
+    from sklearn.gaussian_process import GaussianProcessRegressor
+
+    from skate._core.arrays import Array
     from skate.tune.experiment.trial import Trial
 
 _MOST_POINTS = 200
@@ -54,12 +57,12 @@ class PB2(PopulationBasedTraining):
         metric: str | None = None,
         mode: str | None = None,
         perturbation_interval: float = 60.0,
-        hyperparam_bounds: dict[str, Any] | None = None,
+        hyperparam_bounds: Config | None = None,
         quantile_fraction: float = 0.25,
         log_config: bool = True,
         require_attrs: bool = True,
         synch: bool = False,
-        custom_explore_fn: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+        custom_explore_fn: Callable[[Config], Config] | None = None,
     ) -> None:
         try_import("sklearn", "pb2")
         bounds = hyperparam_bounds or {}
@@ -89,7 +92,7 @@ class PB2(PopulationBasedTraining):
 
     def _get_new_config(
         self, trial: Trial, trial_to_clone: Trial
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
+    ) -> tuple[Config, dict[str, str]]:
         config = copy.deepcopy(trial_to_clone.config)
         chosen = self._choose(trial, trial_to_clone)
         for path, value in zip(self._bounds, chosen, strict=True):
@@ -108,12 +111,13 @@ class PB2(PopulationBasedTraining):
         row = (trial.trial_id, values, float(source.last_train_time), source.last_score)
         self._rows.append(row)
 
-    def _choose(self, trial: Trial, source: Trial) -> Any:
+    def _choose(self, trial: Trial, source: Trial) -> Array:
         low, high = np.array(list(self._bounds.values()), dtype=float).T
         candidates = np.random.uniform(low, high, (_TRIES, len(low)))
         data, growth = self._growth()
         if len(growth) < 2:
-            return candidates[0]
+            first: Array = candidates[0]
+            return first
         mean, spread = data.mean(axis=0), data.std(axis=0) + 1e-9
         state = self._states[source.trial_id]
         situation = np.tile([state.last_train_time, state.last_score], (_TRIES, 1))
@@ -123,9 +127,12 @@ class PB2(PopulationBasedTraining):
         expected, unsure = model.predict(points, return_std=True)
         pending = self._distance_to_pending(trial, candidates, low, high)
         confidence = 0.2 * np.log(max(len(growth), 2)) + 1.0
-        return candidates[np.argmax(expected + confidence * unsure * pending)]
+        best: Array = candidates[np.argmax(expected + confidence * unsure * pending)]
+        return best
 
-    def _distance_to_pending(self, trial: Trial, candidates: Any, low: Any, high: Any) -> Any:
+    def _distance_to_pending(
+        self, trial: Trial, candidates: Array, low: Array, high: Array
+    ) -> Array:
         """Near 0 where another trial is trying the same right now, else 1."""
         factor = np.ones(len(candidates))
         for state in self._states.values():
@@ -136,7 +143,7 @@ class PB2(PopulationBasedTraining):
             factor *= 1 - np.exp(-((distance / 0.05) ** 2))
         return factor
 
-    def _growth(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    def _growth(self) -> tuple[Array, Array]:
         """Rows of (time, score before, parameters) and the growth of the score per time."""
         last: dict[tuple[str, tuple[float, ...]], tuple[float, float]] = {}
         data, growth = [], []
@@ -149,7 +156,7 @@ class PB2(PopulationBasedTraining):
         return np.array(data[-_MOST_POINTS:]), np.array(growth[-_MOST_POINTS:])
 
 
-def _process(data: Any, targets: Any) -> Any:
+def _process(data: Array, targets: Array) -> GaussianProcessRegressor:
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
@@ -159,7 +166,7 @@ def _process(data: Any, targets: Any) -> Any:
 
 
 def _flat_bounds(
-    bounds: dict[str, Any], path: tuple[str, ...] = ()
+    bounds: Config, path: tuple[str, ...] = ()
 ) -> dict[tuple[str, ...], tuple[float, float]]:
     flat: dict[tuple[str, ...], tuple[float, float]] = {}
     for name, bound in bounds.items():
@@ -175,7 +182,7 @@ def _flat_bounds(
     return flat
 
 
-def _as_domains(bounds: dict[str, Any]) -> dict[str, Any]:
+def _as_domains(bounds: Config) -> Config:
     from skate.tune.search.sample import uniform
 
     return {
@@ -184,11 +191,11 @@ def _as_domains(bounds: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _at(config: Any, path: tuple[str, ...]) -> Any:
+def _at(config: Config, path: tuple[str, ...]) -> Any:
     for name in path:
         config = config[name]
     return config
 
 
-def _set_at(config: Any, path: tuple[str, ...], value: Any) -> None:
+def _set_at(config: Config, path: tuple[str, ...], value: object) -> None:
     _at(config, path[:-1])[path[-1]] = value

@@ -289,7 +289,7 @@ class PopulationBasedTraining(FIFOScheduler):
 
     def _get_new_config(
         self, trial: Trial, trial_to_clone: Trial
-    ) -> tuple[dict[str, object], dict[str, object]]:
+    ) -> tuple[Config, dict[str, str]]:
         return explore(
             trial_to_clone.config,
             self._hyperparam_mutations,

@@ -9,14 +9,16 @@ from typing import Any
 from skate._run.folders import LocalFolder
 from skate._run.pickles import signed_pickle, unpickle
 
+State = dict[str, Any]  # attributes of a searcher or scheduler, by name
+
 
 class SavesState:
     """The part of a searcher or scheduler that writes its state to a file, and reads it."""
 
-    def _state_to_save(self) -> dict[str, Any]:
+    def _state_to_save(self) -> State:
         return self.__dict__
 
-    def _take_saved_state(self, state: dict[str, Any]) -> None:
+    def _take_saved_state(self, state: State) -> None:
         self.__dict__.update(state)
 
     def save(self, checkpoint_path: str) -> None:

@@ -6,9 +6,13 @@ import math
 import warnings
 from collections.abc import Callable
 from copy import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from skate._core.arrays import Array
+
 
 UNSET: Any = object()
 
@@ -29,22 +33,22 @@ class Rng:
             self._source = np.random.default_rng(source)
 
     @classmethod
-    def of(cls, source: Any) -> Rng:
+    def of(cls, source: object) -> Rng:
         """`source` itself if it is one already."""
         return source if isinstance(source, Rng) else cls(source)
 
-    def uniform(self, lower: float, upper: float, size: int) -> Any:
+    def uniform(self, lower: float, upper: float, size: int) -> Array:
         return (self._source or np.random).uniform(lower, upper, size=size)
 
-    def normal(self, mean: float, sd: float, size: int) -> Any:
+    def normal(self, mean: float, sd: float, size: int) -> Array:
         return (self._source or np.random).normal(mean, sd, size=size)
 
-    def integers(self, lower: int, upper: int, size: int) -> Any:
+    def integers(self, lower: int, upper: int, size: int) -> Array:
         if isinstance(self._source, np.random.Generator):
             return self._source.integers(lower, upper, size=size)
         return (self._source or np.random).randint(lower, upper, size=size)
 
-    def choice(self, count: int, size: int) -> Any:
+    def choice(self, count: int, size: int) -> Array:
         return (self._source or np.random).choice(np.arange(count), size=size)
 
 
@@ -96,7 +100,7 @@ class Normal(Sampler):
         self.mean = mean
         self.sd = sd
 
-    def _draw(self, domain: Any, config: object, size: int, rng: Rng) -> Any:
+    def _draw(self, domain: object, config: object, size: int, rng: Rng) -> Any:
         return rng.normal(self.mean, self.sd, size)
 
 
@@ -104,7 +108,7 @@ class Grid(Sampler):
     """Each value once; the variant generator walks over them."""
 
     def sample(
-        self, domain: Any, config: Any = None, size: int = 1, random_state: Any = None
+        self, domain: object, config: object = None, size: int = 1, random_state: object = None
     ) -> Any:
         raise RuntimeError("a grid is walked over, not sampled from; use choice() to sample")
 
@@ -121,7 +125,7 @@ class Quantized(Sampler):
         return self.sampler
 
     def sample(
-        self, domain: Any, config: Any = None, size: int = 1, random_state: Any = None
+        self, domain: Any, config: object = None, size: int = 1, random_state: Any = None
     ) -> Any:
         rng = Rng.of(random_state)
         if domain.is_whole:
@@ -136,7 +140,7 @@ class Quantized(Sampler):
             return [domain.cast(value) for value in values]
         return domain.cast(values)
 
-    def _indices(self, domain: Any, config: Any, size: int, rng: Rng) -> Any:
+    def _indices(self, domain: Any, config: object, size: int, rng: Rng) -> Any:
         """Draw positions on the grid, so that both bounds can be hit."""
         inner = copy(domain)
         inner.lower = int(self._index(domain.lower, np.ceil))

@@ -31,7 +31,7 @@ class AskTellSearcher(SpaceSearcher):
         self,
         metric: str | None,
         mode: str | None,
-        points_to_evaluate: list[dict[str, Any]] | None,
+        points_to_evaluate: list[Config] | None,
         max_concurrent: int = 0,
     ) -> None:
         super().__init__(metric=metric, mode=mode)
@@ -76,7 +76,7 @@ class AskTellSearcher(SpaceSearcher):
         self._domains = {name: one for name, one in found.items() if not one.is_function()}
         return {name: self._in_words(name, domain) for name, domain in self._domains.items()}
 
-    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
+    def suggest(self, trial_id: str) -> Config | str | None:
         self._check_ready()
         if 0 < self._max_concurrent <= len(self._live):
             return None

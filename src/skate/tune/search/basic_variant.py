@@ -22,6 +22,7 @@ from skate.tune.search.variant_generator import (
 if TYPE_CHECKING:
     from skate.tune.experiment.experiment import Experiment
     from skate.tune.experiment.trial import Trial
+    from skate.tune.search._files import State
 
 
 def _new_prefix() -> str:
@@ -45,10 +46,10 @@ class BasicVariantGenerator(SearchAlgorithm):
 
     def __init__(
         self,
-        points_to_evaluate: list[dict[str, Any]] | None = None,
+        points_to_evaluate: list[Config] | None = None,
         max_concurrent: int = 0,
         constant_grid_search: bool = False,
-        random_state: Any = None,
+        random_state: object = None,
     ) -> None:
         self._points_to_evaluate = plain_points(points_to_evaluate)
         self.max_concurrent = max_concurrent
@@ -66,7 +67,7 @@ class BasicVariantGenerator(SearchAlgorithm):
     def total_samples(self) -> int:
         return self._total_samples
 
-    def add_configurations(self, experiments: Any) -> None:
+    def add_configurations(self, experiments: object) -> None:
         from skate.tune.experiment.experiment import as_experiments
 
         if self._finished or self._trials is not None:
@@ -135,11 +136,11 @@ class BasicVariantGenerator(SearchAlgorithm):
 
     # -- going on ----------------------------------------------------------------------------
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         """Return how far it is: the variants come again in the same order, so a number says it."""
         return {"made": max(self._made, self._skipped), "uuid_prefix": self._uuid_prefix}
 
-    def set_state(self, state: dict[str, Any]) -> None:
+    def set_state(self, state: State) -> None:
         """Go on after the trials that were made.
 
         Args:
@@ -155,7 +156,7 @@ class BasicVariantGenerator(SearchAlgorithm):
 
         return has_state(dirpath, self.CKPT_FILE_TMPL.format("*"))
 
-    def save_to_dir(self, dirpath: str, session_str: str = "default", **kwargs: Any) -> None:
+    def save_to_dir(self, dirpath: str, session_str: str = "default", **kwargs: object) -> None:
         import json
 
         from skate.tune.search._files import write_atomically

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate._run.pickles import allowing
 from skate._run.types import Config, ResultRow
 from skate.tune.search.searcher import Searcher
+
+if TYPE_CHECKING:
+    from skate.tune.search._files import State
 
 
 class _Wrapper(Searcher):
@@ -89,7 +92,7 @@ class ConcurrencyLimiter(_Wrapper):
         self.max_concurrent = max_concurrent
         return True
 
-    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
+    def suggest(self, trial_id: str) -> Config | str | None:
         if not self._limit_concurrency:
             return self.searcher.suggest(trial_id)
         if trial_id in self.live_trials or len(self.live_trials) >= self.max_concurrent:
@@ -124,5 +127,5 @@ class ConcurrencyLimiter(_Wrapper):
             self.live_trials.discard(trial_id)
         self.cached_results = {}
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         return copy.deepcopy(super().get_state())

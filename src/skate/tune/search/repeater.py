@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from skate._run.types import Config, ResultRow
 from skate.tune.search.concurrency_limiter import _Wrapper
@@ -54,7 +53,7 @@ class Repeater(_Wrapper):
         self._groups: list[_Group] = []
         self._group_of: dict[str, _Group] = {}
 
-    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
+    def suggest(self, trial_id: str) -> Config | str | None:
         if not self._groups or self._groups[-1].full():
             config = self.searcher.suggest(trial_id)
             if not isinstance(config, dict):

@@ -229,7 +229,7 @@ class Categorical(Domain):
     def __getitem__(self, item: int) -> Any:
         return self.categories[item]
 
-    def is_valid(self, value: Any) -> bool:
+    def is_valid(self, value: object) -> bool:
         return value in self.categories
 
     def _drawn_evenly(self, size: int, rng: Rng) -> Any:
@@ -270,7 +270,7 @@ class Function(Domain):
     def is_function(self) -> bool:
         return True
 
-    def is_valid(self, value: Any) -> bool:
+    def is_valid(self, value: object) -> bool:
         return True
 
     @property

@@ -18,6 +18,7 @@ from skate.tune.utils.util import flatten_dict
 if TYPE_CHECKING:
     from skate.tune.experiment.experiment import Experiment
     from skate.tune.experiment.trial import Trial
+    from skate.tune.search._files import State
 
 
 class SearchGenerator(SearchAlgorithm):
@@ -49,7 +50,7 @@ class SearchGenerator(SearchAlgorithm):
         return self._total_samples
 
     def set_search_properties(
-        self, metric: str | None, mode: str | None, config: Config, **spec: Any
+        self, metric: str | None, mode: str | None, config: Config, **spec: object
     ) -> bool:
         return self.searcher._tell(metric, mode, config, spec)
 
@@ -57,7 +58,7 @@ class SearchGenerator(SearchAlgorithm):
         for layer in self._layers():
             layer.set_seed(seed)
 
-    def add_configurations(self, experiments: Any) -> None:
+    def add_configurations(self, experiments: object) -> None:
         from skate.tune.experiment.experiment import as_experiments
 
         found = as_experiments(experiments)
@@ -110,11 +111,11 @@ class SearchGenerator(SearchAlgorithm):
 
     # -- going on ----------------------------------------------------------------------------
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         """Return how far it is; the searchers keep their own state."""
         return {"counter": self._counter, "finished": self._finished}
 
-    def set_state(self, state: dict[str, Any]) -> None:
+    def set_state(self, state: State) -> None:
         """Go on from a state.
 
         Args:
@@ -126,7 +127,7 @@ class SearchGenerator(SearchAlgorithm):
     def has_checkpoint(self, dirpath: str) -> bool:
         return newest(dirpath, self.CKPT_FILE_TMPL.format("*")) is not None
 
-    def save_to_dir(self, dirpath: str, session_str: str = "default", **kwargs: Any) -> None:
+    def save_to_dir(self, dirpath: str, session_str: str = "default", **kwargs: object) -> None:
         """Write this and the wrappers to one file, the innermost searcher to one of its own.
 
         Args:
@@ -159,7 +160,7 @@ class SearchGenerator(SearchAlgorithm):
         return layers
 
 
-def _placed(space: Any, chosen: Any) -> Any:
+def _placed(space: object, chosen: object) -> Any:
     """The space with what was chosen in its place; the items of lists are named by number."""
     if not isinstance(chosen, Mapping):
         return chosen

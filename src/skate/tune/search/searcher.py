@@ -14,6 +14,7 @@ from skate.tune.search._files import SavesState, newest
 
 if TYPE_CHECKING:
     from skate.tune.experiment.trial import Trial
+    from skate.tune.search._files import State
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -102,7 +103,7 @@ class Searcher(SavesState):
         taken = accepted(self.set_search_properties, spec)
         return self.set_search_properties(metric, mode, config, **taken)
 
-    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
+    def suggest(self, trial_id: str) -> Config | str | None:
         """Return the configuration of the next trial; `None` for "not now", FINISHED for the end.
 
         Args:
@@ -188,11 +189,11 @@ class Searcher(SavesState):
 
     # -- saving ------------------------------------------------------------------------------
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         """Return everything that `set_state` needs to go on."""
         return {key: value for key, value in self.__dict__.items() if key != "searcher"}
 
-    def set_state(self, state: dict[str, Any]) -> None:
+    def set_state(self, state: State) -> None:
         """Go on from a state.
 
         Args:
@@ -200,10 +201,10 @@ class Searcher(SavesState):
         """
         self.__dict__.update(state)
 
-    def _state_to_save(self) -> dict[str, Any]:
+    def _state_to_save(self) -> State:
         return self.get_state()
 
-    def _take_saved_state(self, state: dict[str, Any]) -> None:
+    def _take_saved_state(self, state: State) -> None:
         self.set_state(state)
 
     def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
@@ -230,7 +231,7 @@ class Searcher(SavesState):
         self.restore(str(path))
 
 
-def _check_metric_and_mode(metric: Any, mode: Any) -> None:
+def _check_metric_and_mode(metric: object, mode: Any) -> None:
     modes = mode if isinstance(mode, (list, tuple)) else [mode]
     if mode is not None and any(one not in ("min", "max", "obs") for one in modes):
         raise ValueError(f"mode takes 'min' or 'max', or a list of them; got {mode!r}")
@@ -258,7 +259,7 @@ def negated_if_max(value: float, mode: str) -> float:
     return -value if mode == "max" else value
 
 
-def plain_points(points: Any) -> list[dict[str, Any]]:
+def plain_points(points: object) -> list[dict[str, Any]]:
     """Points to evaluate, checked."""
     if points is None:
         return []

@@ -66,7 +66,7 @@ class Guard(dict[str, Any]):
         except KeyError:
             raise AttributeError(name) from None
 
-    def get(self, key: Any, default: Any = None) -> Any:
+    def get(self, key: object, default: object = None) -> Any:
         try:
             return self[key]
         except KeyError:
@@ -264,7 +264,7 @@ def _one_pass(
 
 def preset_variants(
     spec: Mapping[str, Any],
-    config: Mapping[str, Any],
+    config: Mapping[str, object],
     constant_grid_search: bool = False,
     random_state: object = None,
 ) -> Iterator[tuple[dict[Path, Any], dict[str, Any]]]:

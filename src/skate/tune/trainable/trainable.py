@@ -82,7 +82,7 @@ class Trainable:
     def __init__(
         self,
         config: Config | None = None,
-        storage: Any = None,
+        storage: object = None,
         *,
         logger_creator: Callable[[dict[str, Any]], Any] | None = None,
     ) -> None:

@@ -157,10 +157,10 @@ def with_resources(trainable: Any, resources: object) -> Any:
     return asking
 
 
-def _calling(trainable: Callable[..., Any]) -> Callable[..., Any]:
+def _calling(trainable: Callable[..., object]) -> Callable[..., Any]:
     """A function that does what another one does: what it is marked with is not the other's."""
 
-    def function(*args: Any, **kwargs: Any) -> Any:
+    def function(*args: object, **kwargs: object) -> Any:
         return trainable(*args, **kwargs)
 
     if isinstance(trainable, types.FunctionType):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate._core.optional_imports import try_import
 from skate.tune.search._samplers import LogUniform, Quantized
 from skate.tune.search.ask_tell import AskTellSearcher, seeded_torch
 from skate.tune.search.sample import Categorical, Domain, Float, Integer
 from skate.tune.search.searcher import negated_if_max
+
+if TYPE_CHECKING:
+    from skate._run.types import Config
 
 
 class AxSearch(AskTellSearcher):
@@ -36,7 +39,7 @@ class AxSearch(AskTellSearcher):
         space: dict[str, Any] | list[dict[str, Any]] | None = None,
         metric: str | None = None,
         mode: str | None = None,
-        points_to_evaluate: list[dict[str, Any]] | None = None,
+        points_to_evaluate: list[Config] | None = None,
         parameter_constraints: list[str] | None = None,
         outcome_constraints: list[str] | None = None,
         ax_client: Any = None,

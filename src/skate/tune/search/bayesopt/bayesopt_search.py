@@ -33,7 +33,7 @@ class BayesOptSearch(SpaceSearcher):
         space: Config | None = None,
         metric: str | None = None,
         mode: str | None = None,
-        points_to_evaluate: list[dict[str, Any]] | None = None,
+        points_to_evaluate: list[Config] | None = None,
         utility_kwargs: dict[str, Any] | None = None,
         random_state: int = 42,
         random_search_steps: int = 10,
@@ -89,7 +89,7 @@ class BayesOptSearch(SpaceSearcher):
         if self._analysis is not None:
             self.register_analysis(self._analysis)
 
-    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
+    def suggest(self, trial_id: str) -> Config | str | None:
         self._check_ready()
         given = bool(self._points_to_evaluate)
         if given:

@@ -37,7 +37,7 @@ class TuneBOHB(SpaceSearcher):
         bohb_config: dict[str, Any] | None = None,
         metric: str | None = None,
         mode: str | None = None,
-        points_to_evaluate: list[dict[str, Any]] | None = None,
+        points_to_evaluate: list[Config] | None = None,
         seed: int | None = None,
         max_concurrent: int = 0,
     ) -> None:

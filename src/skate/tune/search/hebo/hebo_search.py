@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate._core.optional_imports import try_import
 from skate.tune.search._samplers import LogUniform, Quantized
 from skate.tune.search.ask_tell import AskTellSearcher, seeded_torch
 from skate.tune.search.sample import Categorical, Domain, Float, Integer
 from skate.tune.search.searcher import check_rewards
+
+if TYPE_CHECKING:
+    from skate._run.types import Config
 
 
 class HEBOSearch(AskTellSearcher):
@@ -32,14 +35,14 @@ class HEBOSearch(AskTellSearcher):
 
     def __init__(
         self,
-        space: Any = None,
+        space: object = None,
         metric: str | None = None,
         mode: str | None = None,
-        points_to_evaluate: list[dict[str, Any]] | None = None,
+        points_to_evaluate: list[Config] | None = None,
         evaluated_rewards: list[float] | None = None,
         random_state_seed: int | None = None,
         max_concurrent: int = 8,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         try_import("hebo", "hebo")
         super().__init__(metric, mode, points_to_evaluate, max_concurrent)
@@ -99,7 +102,7 @@ class HEBOSearch(AskTellSearcher):
 
         return pd.DataFrame([point])[list(self._names())]
 
-    def _observe(self, known: Any, loss: float) -> None:
+    def _observe(self, known: object, loss: float) -> None:
         import numpy as np
 
         self._hebo.observe(known, np.array([[loss]]))

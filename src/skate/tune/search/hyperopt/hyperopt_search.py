@@ -36,7 +36,7 @@ class HyperOptSearch(SpaceSearcher):
         space: Config | None = None,
         metric: str | None = None,
         mode: str | None = None,
-        points_to_evaluate: list[dict[str, Any]] | None = None,
+        points_to_evaluate: list[Config] | None = None,
         n_initial_points: int = 20,
         random_state_seed: int | None = None,
         gamma: float = 0.25,

@@ -32,7 +32,7 @@ class NevergradSearch(SpaceSearcher):
         space: Any = None,
         metric: str | None = None,
         mode: str | None = None,
-        points_to_evaluate: list[dict[str, Any]] | None = None,
+        points_to_evaluate: list[Config] | None = None,
     ) -> None:
         ng = _nevergrad()
         super().__init__(metric=metric, mode=mode)

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate._core.optional_imports import try_import
 from skate._run.types import ResultRow
@@ -17,6 +17,10 @@ from skate.tune.search.searcher import EvaluatedPoint, check_rewards, plain_poin
 from skate.tune.search.space_searcher import SpaceSearcher
 from skate.tune.search.variant_generator import has_unresolved_values, parse_spec_vars
 from skate.tune.utils.util import flatten_dict, unflatten_dict, unflattened_lookup
+
+if TYPE_CHECKING:
+    from skate._run.types import Config
+
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -39,7 +43,7 @@ class OptunaSearch(SpaceSearcher):
         space: dict[str, Any] | Callable[[Any], dict[str, Any] | None] | None = None,
         metric: str | list[str] | None = None,
         mode: str | list[str] | None = None,
-        points_to_evaluate: list[dict[str, Any]] | None = None,
+        points_to_evaluate: list[Config] | None = None,
         sampler: Any = None,
         study_name: str | None = None,
         storage: Any = None,

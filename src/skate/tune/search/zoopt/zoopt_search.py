@@ -42,9 +42,9 @@ class ZOOptSearch(AskTellSearcher):
         dim_dict: dict[str, Any] | None = None,
         metric: str | None = None,
         mode: str | None = None,
-        points_to_evaluate: list[dict[str, Any]] | None = None,
+        points_to_evaluate: list[Config] | None = None,
         parallel_num: int = 1,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         try_import("zoopt", "zoopt")
         super().__init__(metric, mode, points_to_evaluate)
@@ -58,7 +58,7 @@ class ZOOptSearch(AskTellSearcher):
         self._begin(dim_dict)
 
     def set_search_properties(
-        self, metric: str | None, mode: str | None, config: Config, **spec: Any
+        self, metric: str | None, mode: str | None, config: Config, **spec: object
     ) -> bool:
         samples = spec.get("num_samples")
         if self._budget is None and isinstance(samples, int) and samples > 0:
@@ -84,7 +84,7 @@ class ZOOptSearch(AskTellSearcher):
             return (kinds.DISCRETE, [domain.lower, domain.upper - 1], True)
         return (kinds.CONTINUOUS, [domain.lower, domain.upper], _PRECISION)
 
-    def _setup(self, space: Mapping[str, Any]) -> None:
+    def _setup(self, space: Mapping[str, object]) -> None:
         zoopt = try_import("zoopt", "zoopt")
         racos = try_import("zoopt.algos.opt_algorithms.racos.sracos", "zoopt")
         if self._budget is None:
@@ -129,18 +129,18 @@ class ZOOptSearch(AskTellSearcher):
             "ZOOptSearch cannot take evaluated points: it begins with points of its own"
         )
 
-    def _observe(self, known: Any, loss: float) -> None:
+    def _observe(self, known: object, loss: float) -> None:
         self._worst = max(self._worst, loss)
         self._optimizer.complete(known, loss)
 
-    def _abandon(self, known: Any) -> None:
+    def _abandon(self, known: object) -> None:
         """ZOOpt waits for each: it is told that this one is as bad as any."""
         self._optimizer.complete(known, self._worst)
 
-    def _encoded(self, point: Mapping[str, Any]) -> dict[str, Any]:
+    def _encoded(self, point: Mapping[str, object]) -> dict[str, Any]:
         return {name: self._converted(name, value, encode=True) for name, value in point.items()}
 
-    def _decoded(self, point: Mapping[str, Any]) -> dict[str, Any]:
+    def _decoded(self, point: Mapping[str, object]) -> dict[str, Any]:
         return {name: self._converted(name, value, encode=False) for name, value in point.items()}
 
     def _converted(self, name: str, value: Any, encode: bool) -> Any:
