@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ import skate
 from skate import train, tune
 from skate.train import Checkpoint, Result, RunConfig, ScalingConfig
 from skate.train.torch import TorchTrainer
+from skate.tune.experiment import Trial
+from skate.tune.logger import LoggerCallback
 
 
 def datasets(rows: list[dict[str, Any]]) -> None:
@@ -59,3 +62,29 @@ def tuning() -> None:
     assert_type(results.get_best_result("loss", "min"), Result)
     for result in results:
         assert_type(result, Result)
+
+
+class Told(tune.Callback):
+    """Annotated as programs for Ray do it: more narrowly than the hooks themselves."""
+
+    def on_trial_result(
+        self,
+        iteration: int,
+        trials: list[Trial],
+        trial: Trial,
+        result: dict[str, Any],
+        **info: object,
+    ) -> None:
+        assert_type(trial.trial_id, str)
+
+
+class Logged(LoggerCallback):
+    def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
+        assert_type(trial.config, dict[str, Any])
+
+
+def settings_in_variables(numbers: skate.data.Dataset) -> None:
+    datasets: dict[str, skate.data.Dataset] = {"train": numbers}
+    workers: dict[str, int] = {"num_workers": 2}
+    TorchTrainer(loop, datasets=datasets, scaling_config=workers, metadata={"by": "me"})
+    skate.data.read_csv([Path("a.csv"), "b.csv"])

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from skate._core.optional_imports import try_import
 from skate.data._arrow.blocks import block_of_batch, numpy_of, pandas_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 TENSOR_COLUMN = "__value__"  # the column of an array that came without names
 
@@ -77,7 +81,7 @@ def to_numpy(batch: Batch) -> Arrays:
     return columns[TENSOR_COLUMN] if list(columns) == [TENSOR_COLUMN] else columns
 
 
-def to_pandas(batch: Batch) -> Any:
+def to_pandas(batch: Batch) -> pd.DataFrame:
     """Return a DataFrame; arrays of more than one dimension as an array per cell."""
     if is_frame(batch):
         return batch

@@ -10,7 +10,7 @@ from skate._run.checkpoint import MODEL_KEY, Checkpoint
 from skate._run.pickles import read_signed, unpickle
 
 
-def model_in(checkpoint: Checkpoint, files: Sequence[str], read: Callable[[str], Any]) -> Any:
+def model_in(checkpoint: Checkpoint, files: Sequence[str], read: Callable[[str], object]) -> Any:
     """Return what `read` makes of the first of the files that is there; else `model`."""
     kind, value = checkpoint.get_internal_representation()
     if kind != "data_dict":

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import skate
 from skate.predict._batches import Batch, check_columns, select
 from skate.predict.predictor import preprocess
+
+if TYPE_CHECKING:
+    from skate.data.preprocessor import Preprocessor
 
 
 @dataclass
@@ -69,7 +72,7 @@ class Scorer:
     def __init__(
         self,
         stored: Any,
-        preprocessor: object,
+        preprocessor: Preprocessor | None,
         scoring: Scoring,
     ) -> None:
         predictor_cls, checkpoint, kwargs = skate.get(stored)

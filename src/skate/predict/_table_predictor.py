@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,11 @@ from skate._run.checkpoint import Checkpoint
 from skate._run.pickles import allowing
 from skate.predict._batches import TENSOR_COLUMN, Batch, select
 from skate.predict.predictor import Predictor
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from skate.predict._batches import Arrays
 
 
 class TablePredictor(Predictor):
@@ -50,7 +55,7 @@ class TablePredictor(Predictor):
         """Return the model in a checkpoint."""
 
     @abstractmethod
-    def _answers(self, table: Any, **kwargs: Any) -> Any:
+    def _answers(self, table: pd.DataFrame, **kwargs: Any) -> Arrays:
         """What the model says to a DataFrame, or to an array of rows."""
 
     def predict(
@@ -70,8 +75,8 @@ class TablePredictor(Predictor):
         return super().predict(data, feature_columns=feature_columns, **kwargs)
 
     def _predict_pandas(
-        self, data: Any, feature_columns: list[Any] | None = None, **kwargs: Any
-    ) -> Any:
+        self, data: pd.DataFrame, feature_columns: list[Any] | None = None, **kwargs: Any
+    ) -> pd.DataFrame:
         pandas = try_import("pandas", "data")
         if list(data.columns) == [TENSOR_COLUMN]:
             table = np.stack(list(data[TENSOR_COLUMN]))

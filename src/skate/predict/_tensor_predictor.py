@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from skate.data._execution.batching import check_given
 from skate.predict._batches import Arrays, BatchFormat, is_frame, to_numpy, to_pandas
 from skate.predict.predictor import Predictor
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from skate._core.arrays import Array
 
 
 class TensorPredictor(Predictor):
@@ -37,10 +40,10 @@ class TensorPredictor(Predictor):
         """Return tensors, of one type or of a type by column."""
 
     @abstractmethod
-    def _tensor_to_array(self, tensor: Any) -> np.ndarray[Any, Any]:
+    def _tensor_to_array(self, tensor: Any) -> Array:
         """Return what the model gave, as an array."""
 
-    def _predict_numpy(self, data: object, dtype: object = None, **kwargs: Any) -> Any:
+    def _predict_numpy(self, data: object, dtype: object = None, **kwargs: Any) -> Arrays:
         if isinstance(data, dict) and len(data) == 1:
             ((name, data),) = data.items()
             if isinstance(dtype, dict):
@@ -53,7 +56,9 @@ class TensorPredictor(Predictor):
             return {name: self._tensor_to_array(tensor) for name, tensor in output.items()}
         return {"predictions": self._tensor_to_array(output)}
 
-    def _predict_pandas(self, data: Any, dtype: Any = None, **kwargs: Any) -> Any:
+    def _predict_pandas(
+        self, data: pd.DataFrame, dtype: Any = None, **kwargs: Any
+    ) -> pd.DataFrame:
         return to_pandas(self._predict_numpy(to_numpy(data), dtype, **kwargs))
 
     def _wrong_output(self, output: object, tensors: str) -> ValueError:

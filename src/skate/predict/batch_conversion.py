@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate._core.public_names import name_publicly
 from skate.predict._batches import BatchFormat, formats_by_type, to_format, to_numpy, to_pandas
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from skate.predict._batches import Arrays
+
 
 DataType = BatchFormat  # its name in Ray 2.0
 DataBatchType = Any
@@ -21,19 +27,19 @@ class BlockFormat(str, Enum):
     SIMPLE = "simple"
 
 
-def convert_batch_type_to_pandas(data: object, cast_tensor_columns: bool = False) -> Any:
+def convert_batch_type_to_pandas(data: object, cast_tensor_columns: bool = False) -> pd.DataFrame:
     """Return a batch as a DataFrame; cells with tensors are arrays in any case."""
     return to_pandas(data)
 
 
-def convert_batch_type_to_numpy(data: object) -> Any:
+def convert_batch_type_to_numpy(data: object) -> Arrays:
     """Return a batch as a dictionary of arrays, or as one array."""
     return to_numpy(data)
 
 
 def convert_pandas_to_batch_type(
-    data: Any, type: BatchFormat, cast_tensor_columns: bool = False
-) -> Any:
+    data: pd.DataFrame, type: BatchFormat, cast_tensor_columns: bool = False
+) -> DataBatchType:
     """Return a DataFrame in another form; one column alone becomes one array.
 
     Cells with tensors are arrays, whatever `cast_tensor_columns` is.

@@ -14,6 +14,7 @@ from skate.predict.predictor import FunctionPredictor, Predictor
 
 if TYPE_CHECKING:
     from skate.data import Dataset
+    from skate.data.preprocessor import Preprocessor
 
 BATCH_SIZE = 4096
 
@@ -37,7 +38,7 @@ class BatchPredictor:
     """
 
     def __init__(
-        self, checkpoint: Checkpoint, predictor_cls: type[Predictor], **predictor_kwargs: Any
+        self, checkpoint: Checkpoint, predictor_cls: type[Predictor], **predictor_kwargs: object
     ) -> None:
         given: Any = predictor_cls
         if not (inspect.isclass(given) and issubclass(given, Predictor)):
@@ -84,7 +85,7 @@ class BatchPredictor:
         allowed = bool(self._predictor_kwargs.get("allow_pickle"))
         return self._checkpoint.get_preprocessor(allow_pickle=allowed)
 
-    def set_preprocessor(self, preprocessor: Any) -> None:
+    def set_preprocessor(self, preprocessor: Preprocessor | None) -> None:
         """Use another preprocessor than the checkpoint's.
 
         Args:
@@ -216,7 +217,7 @@ class BatchPredictor:
         return self._stored[key]
 
 
-def _check_dataset(data: Any) -> None:
+def _check_dataset(data: object) -> None:
     if not hasattr(data, "map_batches"):
         raise TypeError(
             f"BatchPredictor.predict takes a dataset; got {type(data).__name__}. Make one with "

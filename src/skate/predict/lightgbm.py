@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate._core.optional_imports import try_import
 from skate._run.checkpoint import Checkpoint
 from skate.predict._models import model_in
 from skate.predict._table_predictor import TablePredictor
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from skate.predict._batches import Arrays
+
 
 FILES = ("model.txt", "model")
 
@@ -24,7 +30,7 @@ class LightGBMPredictor(TablePredictor):
     def _load(cls, checkpoint: Checkpoint) -> Any:
         return model_in(checkpoint, FILES, _read)
 
-    def _answers(self, table: Any, **kwargs: Any) -> Any:
+    def _answers(self, table: pd.DataFrame, **kwargs: Any) -> Arrays:
         return self.model.predict(table, **kwargs)
 
 

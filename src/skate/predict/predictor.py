@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from skate._run.checkpoint import Checkpoint
 from skate.predict._batches import TENSOR_COLUMN, Batch, BatchFormat, format_of, to_format
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from skate.data.preprocessor import Preprocessor
 
 
 class PredictorNotSerializableException(RuntimeError):  # noqa: N818  # the name in Ray
@@ -60,7 +65,7 @@ class Predictor(ABC):
         """Return what batches are transformed by first; None for nothing."""
         return self._preprocessor
 
-    def set_preprocessor(self, preprocessor: Any) -> None:
+    def set_preprocessor(self, preprocessor: Preprocessor | None) -> None:
         """Set what batches are transformed by first.
 
         Args:
@@ -105,7 +110,7 @@ class Predictor(ABC):
             predictions = self._predict_pandas(batch, **kwargs)
         return to_format(predictions, came_as)
 
-    def _predict_pandas(self, data: Any, **kwargs: Any) -> Any:
+    def _predict_pandas(self, data: pd.DataFrame, **kwargs: Any) -> pd.DataFrame:
         """Return predictions for a DataFrame, as a DataFrame."""
         raise _not_written(type(self))
 
@@ -133,11 +138,11 @@ class FunctionPredictor(Predictor):
     ) -> FunctionPredictor:
         return cls(checkpoint.to_dict(allow_pickle=allow_pickle)["function"])
 
-    def _predict_pandas(self, data: Any, **kwargs: Any) -> Any:
+    def _predict_pandas(self, data: pd.DataFrame, **kwargs: Any) -> pd.DataFrame:
         return self.function(data, **kwargs)
 
 
-def preprocess(preprocessor: Any, data: Batch) -> Batch:
+def preprocess(preprocessor: Preprocessor, data: Batch) -> Batch:
     """Give a batch through a preprocessor. An array without names goes by the name `__value__`."""
     from skate.data.preprocessor import Preprocessor
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.own_files import SKLEARN_FILES
 from skate.predict._models import model_in, unpickled
 from skate.predict._table_predictor import TablePredictor
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from sklearn.base import BaseEstimator
+
+    from skate.data.preprocessor import Preprocessor
+    from skate.predict._batches import Arrays
+
 
 _THREADS = ("n_jobs", "thread_count")
 
@@ -28,31 +36,33 @@ class SklearnPredictor(TablePredictor):
         array([5.])
     """
 
-    def __init__(self, estimator: Any, preprocessor: Any = None) -> None:
+    def __init__(self, estimator: BaseEstimator, preprocessor: Preprocessor | None = None) -> None:
         super().__init__(estimator, preprocessor)
 
     @property
-    def estimator(self) -> Any:
+    def estimator(self) -> BaseEstimator:
         return self.model
 
     @classmethod
-    def _load(cls, checkpoint: Checkpoint) -> Any:
+    def _load(cls, checkpoint: Checkpoint) -> BaseEstimator:
         return model_in(checkpoint, SKLEARN_FILES, unpickled)
 
-    def _answers(self, table: Any, num_estimator_cpus: int | None = 1, **kwargs: Any) -> Any:
+    def _answers(
+        self, table: pd.DataFrame, num_estimator_cpus: int | None = 1, **kwargs: Any
+    ) -> Arrays:
         """`num_estimator_cpus`: how many CPUs the estimator, and those inside, may use."""
         if num_estimator_cpus:
             set_threads(self.model, num_estimator_cpus)
         return self.model.predict(table, **kwargs)
 
 
-def thread_parameters(estimator: Any) -> list[str]:
+def thread_parameters(estimator: BaseEstimator) -> list[str]:
     """Return the parameters by which it, and those inside it, know how many threads to use."""
     names = estimator.get_params(deep=True)
     return [name for name in names if name.rpartition("__")[2] in _THREADS]
 
 
-def set_threads(estimator: Any, count: int) -> None:
+def set_threads(estimator: BaseEstimator, count: int) -> None:
     """Let it, and those inside, use this many threads."""
     wanted = dict.fromkeys(thread_parameters(estimator), count)
     if wanted:

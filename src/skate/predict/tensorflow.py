@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,13 @@ from skate._core.optional_imports import try_import
 from skate._run.checkpoint import Checkpoint
 from skate.predict._batches import Arrays, Batch
 from skate.predict._tensor_predictor import TensorPredictor
+
+if TYPE_CHECKING:
+    import keras
+    import tensorflow
+
+    from skate._core.arrays import Array
+    from skate.data.preprocessor import Preprocessor
 
 
 class TensorflowPredictor(TensorPredictor):
@@ -27,7 +34,7 @@ class TensorflowPredictor(TensorPredictor):
     def __init__(
         self,
         model: Any = None,
-        preprocessor: Any = None,
+        preprocessor: Preprocessor | None = None,
         use_gpu: bool = False,
         *,
         model_definition: Callable[[], Any] | None = None,
@@ -54,7 +61,7 @@ class TensorflowPredictor(TensorPredictor):
         )
 
     @property
-    def model(self) -> Any:
+    def model(self) -> keras.Model:
         return self._model
 
     @classmethod
@@ -122,7 +129,7 @@ class TensorflowPredictor(TensorPredictor):
             return tensors_of(numpy_arrays, dtype)
         return tensors_of({"data": numpy_arrays}, dtype)["data"]
 
-    def _tensor_to_array(self, tensor: Any) -> np.ndarray[Any, Any]:
+    def _tensor_to_array(self, tensor: tensorflow.Tensor) -> Array:
         import tensorflow as tf
 
         if not isinstance(tensor, (tf.Tensor, tf.RaggedTensor)):

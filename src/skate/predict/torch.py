@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,6 +10,12 @@ from skate._core.optional_imports import try_import
 from skate._run.checkpoint import Checkpoint
 from skate.predict._batches import Arrays, Batch
 from skate.predict._tensor_predictor import TensorPredictor
+
+if TYPE_CHECKING:
+    import torch
+
+    from skate._core.arrays import Array
+    from skate.data.preprocessor import Preprocessor
 
 
 class TorchPredictor(TensorPredictor):
@@ -32,7 +38,9 @@ class TorchPredictor(TensorPredictor):
         (2, 3)
     """
 
-    def __init__(self, model: Any, preprocessor: Any = None, use_gpu: bool = False) -> None:
+    def __init__(
+        self, model: Any, preprocessor: Preprocessor | None = None, use_gpu: bool = False
+    ) -> None:
         super().__init__(preprocessor)
         torch = try_import("torch", "torch")
         if use_gpu and not torch.cuda.is_available():
@@ -112,7 +120,7 @@ class TorchPredictor(TensorPredictor):
         }
         return moved(tensors, self.device, False)
 
-    def _tensor(self, array: Any, dtype: Any, name: str) -> Any:
+    def _tensor(self, array: Array, dtype: Any, name: str) -> Any:
         from skate.data._execution.batching import tensor_of
 
         tensor = tensor_of(array, dtype, name)
@@ -121,7 +129,7 @@ class TorchPredictor(TensorPredictor):
             return tensor.to(next(weights, tensor.dtype))
         return tensor
 
-    def _tensor_to_array(self, tensor: Any) -> np.ndarray[Any, Any]:
+    def _tensor_to_array(self, tensor: torch.Tensor) -> Array:
         import torch
 
         if not isinstance(tensor, torch.Tensor):

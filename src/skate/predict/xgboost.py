@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate._core.optional_imports import try_import
 from skate._run.checkpoint import Checkpoint
 from skate.predict._models import model_in
 from skate.predict._table_predictor import TablePredictor
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from skate.predict._batches import Arrays
+
 
 FILES = ("model.ubj", "model.json", "model")
 
@@ -25,8 +31,8 @@ class XGBoostPredictor(TablePredictor):
         return model_in(checkpoint, FILES, _read)
 
     def _answers(
-        self, table: Any, dmatrix_kwargs: dict[str, Any] | None = None, **kwargs: Any
-    ) -> Any:
+        self, table: pd.DataFrame, dmatrix_kwargs: dict[str, Any] | None = None, **kwargs: Any
+    ) -> Arrays:
         """`dmatrix_kwargs`: for the DMatrix that is made of the batch."""
         xgboost = try_import("xgboost", "xgboost")
         names = list(getattr(table, "columns", ()))

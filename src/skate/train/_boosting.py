@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import CheckpointConfig, RunConfig
@@ -17,6 +17,10 @@ from skate._run.validation import ValidationConfig
 from skate.train._data import TRAIN_DATASET_KEY, DataConfig
 from skate.train.backend import BackendConfig
 from skate.train.data_parallel_trainer import DataParallelTrainer
+
+if TYPE_CHECKING:
+    from skate.data.preprocessor import Preprocessor
+
 
 DEFAULT_ROUNDS = 10
 
@@ -33,7 +37,7 @@ class BoostingSettings:
     dmatrix_params: dict[str, dict[str, Any]] | None = None
     train_kwargs: dict[str, Any] = field(default_factory=dict)
 
-    def check(self, datasets: dict[str, Any]) -> None:
+    def check(self, datasets: Mapping[str, object]) -> None:
         if TRAIN_DATASET_KEY not in datasets:
             raise ValueError(
                 f"without train_loop_per_worker, datasets needs {TRAIN_DATASET_KEY!r}; "
@@ -59,7 +63,10 @@ class BoostingSettings:
             )
 
 
-class BoostingLoop(ABC):
+Model = TypeVar("Model")
+
+
+class BoostingLoop(ABC, Generic[Model]):
     """A training loop made of settings."""
 
     def __init__(
@@ -97,7 +104,7 @@ class BoostingLoop(ABC):
         """For the library's own kind of table."""
         return (self.settings.dmatrix_params or {}).get(name, {})
 
-    def train_options(self, reporter: type[Any]) -> dict[str, Any]:
+    def train_options(self, reporter: type[object]) -> dict[str, Any]:
         """For the library's `train`, with a callback that reports, if there is none yet."""
         options = dict(self.settings.train_kwargs)
         callbacks = list(options.get("callbacks") or ())
@@ -106,15 +113,17 @@ class BoostingLoop(ABC):
         return {**options, "callbacks": callbacks}
 
     @abstractmethod
-    def model_in(self, checkpoint: Checkpoint) -> Any:
+    def model_in(self, checkpoint: Checkpoint) -> Model:
         """The model to go on with."""
 
     @abstractmethod
-    def rounds_of(self, model: Any) -> int:
+    def rounds_of(self, model: Model) -> int:
         """How many rounds a model has had."""
 
     @abstractmethod
-    def train(self, params: Config, tables: dict[str, Table], rounds: int, before: Any) -> None:
+    def train(
+        self, params: Config, tables: dict[str, Table], rounds: int, before: Model | None
+    ) -> None:
         """Boost; the first of the tables is the one to learn."""
 
 
@@ -125,20 +134,20 @@ class BoostingTrainer(DataParallelTrainer):
     is to be predicted, `dmatrix_params` has options for the library's tables by dataset, and
     `train_kwargs` go to the library's `train`."""
 
-    _loop_class: type[BoostingLoop]
+    _loop_class: type[BoostingLoop[Any]]
 
     def __init__(
         self,
-        train_loop_per_worker: Callable[..., Any] | None,
+        train_loop_per_worker: Callable[..., object] | None,
         settings: BoostingSettings,
         *,
         train_loop_config: Config | None,
         backend_config: BackendConfig,
-        scaling_config: ScalingConfig | dict[str, Any] | None,
-        run_config: RunConfig | dict[str, Any] | None,
-        datasets: dict[str, Any] | None,
-        dataset_config: Any,
-        preprocessor: Any,
+        scaling_config: ScalingConfig | Mapping[str, object] | None,
+        run_config: RunConfig | Mapping[str, object] | None,
+        datasets: Mapping[str, object] | None,
+        dataset_config: DataConfig | Mapping[str, object] | None,
+        preprocessor: Preprocessor | None,
         resume_from_checkpoint: Checkpoint | None,
         metadata: dict[str, Any] | None,
         validation_config: ValidationConfig | None,

@@ -35,7 +35,7 @@ class WorkerGroupError(TrainingFailedError):
         self.error_message = error_message
         self.worker_failures = worker_failures
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         return failure_of, (self.worker_failures, self.error_message)
 
 
@@ -102,7 +102,7 @@ class ControllerError(TrainingFailedError):
         super().__init__(f"training failed outside of its workers: {controller_failure}")
         self.controller_failure = controller_failure
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         return controller_failure_of, (self.controller_failure,)
 
 
@@ -113,7 +113,7 @@ class LoopExitedError(RuntimeError):
         super().__init__(f"the training loop called sys.exit({code!r})")
         self.code = code
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.code,)
 
 

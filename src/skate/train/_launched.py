@@ -76,7 +76,7 @@ class LaunchedSession(RunSession):
         own = dist.get_backend() == "gloo"
         self._group = dist.group.WORLD if own else dist.new_group(backend="gloo")
 
-    def _all(self, value: Any) -> list[Any]:
+    def _all(self, value: object) -> list[Any]:
         """What all processes bring, by rank."""
         if self.info.world_size == 1:
             return [value]
@@ -87,7 +87,7 @@ class LaunchedSession(RunSession):
         dist.all_gather_object(found, value, group=self._group)
         return found
 
-    def meet(self, value: Any = None) -> Any:
+    def meet(self, value: object = None) -> Any:
         """Wait for all ranks; what rank 0 brought."""
         return self._all(value if self.info.world_rank == 0 else None)[0]
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.folders import TemporaryFolder
+
+if TYPE_CHECKING:
+    from skate.data.preprocessor import Preprocessor
+
 
 AnyModelFileCheckpoint = TypeVar("AnyModelFileCheckpoint", bound="ModelFileCheckpoint")
 AnyBoosterCheckpoint = TypeVar("AnyBoosterCheckpoint", bound="BoosterCheckpoint")
@@ -55,7 +59,7 @@ class BoosterCheckpoint(ModelFileCheckpoint):
         cls: type[AnyBoosterCheckpoint],
         booster: BoosterLike,
         *,
-        preprocessor: object = None,
+        preprocessor: Preprocessor | None = None,
         path: str | os.PathLike[str] | None = None,
     ) -> AnyBoosterCheckpoint:
         """Make a checkpoint that holds a model.

@@ -36,6 +36,8 @@ from skate.train._workers.staging import ReportQueue
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from skate.data.preprocessor import Preprocessor
+
 TRAINER_FILE = "trainer.pkl"
 
 
@@ -98,7 +100,7 @@ class Recorder:
         name: str,
         run_config: RunConfig,
         config: Mapping[str, object],
-        preprocessor: object = None,
+        preprocessor: Preprocessor | None = None,
         loggers: Sequence[object] | None = None,
     ) -> None:
         self.storage = Storage(

@@ -22,6 +22,7 @@ from skate.train._recorder import Recorder
 from skate.train._workers.events import Event
 
 if TYPE_CHECKING:
+    from skate.data.preprocessor import Preprocessor
     from skate.train.base_trainer import BaseTrainer
 
 WORKERS = "workers-"  # begins the name of a folder that is there while they run
@@ -114,7 +115,11 @@ class ForwardingRecorder(Recorder):
     """Hands what is reported to the trial, which keeps the books."""
 
     def __init__(
-        self, name: str, run_config: RunConfig, config: Any, preprocessor: Any = None
+        self,
+        name: str,
+        run_config: RunConfig,
+        config: Any,
+        preprocessor: Preprocessor | None = None,
     ) -> None:
         super().__init__(name, run_config, config, preprocessor, loggers=[])
         self._trial: RunSession = current("a trainer's trial")

@@ -165,7 +165,7 @@ def _own(result: ResultRow) -> list[tuple[str, Any]]:
     return [(name, value) for name, value in pairs if isinstance(value, (int, float, str))]
 
 
-def _number(value: Any) -> str:
+def _number(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

@@ -24,6 +24,8 @@ from skate.train._recorder import TRAINER_FILE, Recorder
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from skate.data.preprocessor import Preprocessor
+
 __all__ = ["BaseTrainer", "TrainingFailedError"]
 
 
@@ -51,10 +53,10 @@ class BaseTrainer:
     def __init__(
         self,
         *,
-        scaling_config: ScalingConfig | dict[str, Any] | None = None,
-        run_config: RunConfig | dict[str, Any] | None = None,
-        datasets: dict[str, Any] | None = None,
-        preprocessor: Any = None,
+        scaling_config: ScalingConfig | Mapping[str, object] | None = None,
+        run_config: RunConfig | Mapping[str, object] | None = None,
+        datasets: Mapping[str, object] | None = None,
+        preprocessor: Preprocessor | None = None,
         resume_from_checkpoint: Checkpoint | None = None,
         metadata: dict[str, Any] | None = None,
     ) -> None:
@@ -75,7 +77,7 @@ class BaseTrainer:
         check_datasets(datasets)
         self.scaling_config: ScalingConfig = as_config(ScalingConfig, scaling_config)
         self.run_config: RunConfig = as_config(RunConfig, run_config)
-        self.datasets: dict[str, Any] = {} if datasets is None else datasets
+        self.datasets: dict[str, Any] = dict(datasets or {})
         self.preprocessor = preprocessor
         self.resume_from_checkpoint = resume_from_checkpoint
         self.starting_checkpoint = resume_from_checkpoint

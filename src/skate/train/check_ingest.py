@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from skate._run.session import get_dataset_shard, in_session, report
 from skate.train._dataset_config import as_data_config
 from skate.train.data_parallel_trainer import DataParallelTrainer
+
+if TYPE_CHECKING:
+    from skate.data.preprocessor import Preprocessor
+    from skate.train._data import DataConfig
 
 
 class DummyTrainer(DataParallelTrainer):
@@ -19,7 +24,11 @@ class DummyTrainer(DataParallelTrainer):
         super().__init__(reading(num_epochs, batch_size), **settings)
 
 
-def make_local_dataset_iterator(dataset: Any, preprocessor: Any, dataset_config: Any) -> Any:
+def make_local_dataset_iterator(
+    dataset: object,
+    preprocessor: Preprocessor | None,
+    dataset_config: DataConfig | Mapping[str, object] | None,
+) -> Any:
     """A dataset as the only worker of a training would get it, to look at without training."""
     if in_session():
         raise RuntimeError(

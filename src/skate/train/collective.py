@@ -12,7 +12,7 @@ def barrier() -> None:
     _session("barrier()").meet()
 
 
-def broadcast_from_rank_zero(data: Any) -> Any:
+def broadcast_from_rank_zero(data: object) -> Any:
     """What rank 0 gives, on all workers. It must be possible to pickle it."""
     return _session("broadcast_from_rank_zero()").meet(data)
 

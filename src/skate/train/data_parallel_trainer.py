@@ -6,7 +6,7 @@ import inspect
 import os
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import cloudpickle
 
@@ -35,6 +35,10 @@ from skate.train._workers.group import WorkerGroup
 from skate.train._workers.worker import takes_config
 from skate.train.backend import BackendConfig
 from skate.train.base_trainer import BaseTrainer, in_folder, saved_trainer
+
+if TYPE_CHECKING:
+    from skate.data.preprocessor import Preprocessor
+
 
 _DATA_MODULES = ("skate.data.iterator", "skate.train._shards")  # what parts of datasets are
 
@@ -83,13 +87,13 @@ class DataParallelTrainer(BaseTrainer):
         *,
         train_loop_config: Config | None = None,
         backend_config: BackendConfig | None = None,
-        scaling_config: ScalingConfig | dict[str, object] | None = None,
-        run_config: RunConfig | dict[str, object] | None = None,
-        datasets: dict[str, Any] | None = None,
-        dataset_config: object = None,
-        preprocessor: object = None,
+        scaling_config: ScalingConfig | Mapping[str, object] | None = None,
+        run_config: RunConfig | Mapping[str, object] | None = None,
+        datasets: Mapping[str, object] | None = None,
+        dataset_config: DataConfig | Mapping[str, object] | None = None,
+        preprocessor: Preprocessor | None = None,
         resume_from_checkpoint: Checkpoint | None = None,
-        metadata: dict[str, object] | None = None,
+        metadata: dict[str, Any] | None = None,
         validation_config: ValidationConfig | None = None,
     ) -> None:
         takes_config(train_loop_per_worker)
@@ -222,7 +226,7 @@ class DataParallelTrainer(BaseTrainer):
     def restore(
         cls: type[AnyTrainer],
         path: str | os.PathLike[str],
-        train_loop_per_worker: Callable[..., Any] | None = None,
+        train_loop_per_worker: Callable[..., object] | None = None,
         train_loop_config: Config | None = None,
         storage_filesystem: Any = None,
         *,

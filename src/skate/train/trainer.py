@@ -92,7 +92,7 @@ class Trainer:
 
     def run(
         self,
-        train_func: Callable[..., Any],
+        train_func: Callable[..., object],
         config: Config | None = None,
         callbacks: Sequence[Any] | None = None,
         dataset: Any = None,
@@ -123,7 +123,7 @@ class Trainer:
 
     def run_iterator(
         self,
-        train_func: Callable[..., Any],
+        train_func: Callable[..., object],
         config: Config | None = None,
         dataset: Any = None,
         checkpoint: Any = None,
@@ -221,7 +221,7 @@ class Trainer:
 
     # -- other uses -----------------------------------------------------------------------------
 
-    def to_tune_trainable(self, train_func: Callable[..., Any], dataset: Any = None) -> Any:
+    def to_tune_trainable(self, train_func: Callable[..., object], dataset: Any = None) -> Any:
         """A trainable for `tune.run`, whose configuration is that of the loop."""
         self._check_not_started("to_tune_trainable")
         return _LoopTrial(self._trainer(train_func, dataset))

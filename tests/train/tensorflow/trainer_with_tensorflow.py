@@ -245,7 +245,8 @@ def test_models_in_checkpoints(tmp_path: Path) -> None:
         found = TensorflowCheckpoint.from_checkpoint(checkpoint).get_model(line_model)
         return bool(np.ravel(found.get_weights()[0]).tolist() == weights)
 
-    whole = TensorflowCheckpoint.from_model(model, preprocessor="fitted")
+    fitted: Any = "fitted"
+    whole = TensorflowCheckpoint.from_model(model, preprocessor=fitted)
     assert same(whole)
     assert whole.get_preprocessor() == "fitted"
     assert same(Checkpoint.from_directory(whole.path))

@@ -51,7 +51,7 @@ class WorkerGroup:
             raise
         self.monitor: WorkerMonitor = WorkerMonitor(self.workers)
 
-    def _start(self, runtime_env: Any, worker_cls: type[TrainWorker]) -> None:
+    def _start(self, runtime_env: object, worker_cls: type[TrainWorker]) -> None:
         rest = {k: v for k, v in self._resources.items() if k not in ("CPU", "GPU", "memory")}
         options = {
             "num_cpus": self._resources.get("CPU", 0),
@@ -121,22 +121,24 @@ class WorkerGroup:
 
     # -- calls ----------------------------------------------------------------------------------
 
-    def execute_async(self, func: Callable[..., object], *args: Any, **kwargs: Any) -> list[Any]:
+    def execute_async(
+        self, func: Callable[..., object], *args: object, **kwargs: object
+    ) -> list[Any]:
         """Call a function in each worker; references to the results, by rank."""
         return [worker.execute.remote(func, *args, **kwargs) for worker in self.workers]
 
-    def execute(self, func: Callable[..., object], *args: Any, **kwargs: Any) -> list[Any]:
+    def execute(self, func: Callable[..., object], *args: object, **kwargs: object) -> list[Any]:
         """Call a function in each worker; the results, by rank."""
         return self.gather(self.execute_async(func, *args, **kwargs))
 
     def execute_single_async(
-        self, worker_index: int, func: Callable[..., object], *args: Any, **kwargs: Any
+        self, worker_index: int, func: Callable[..., object], *args: object, **kwargs: object
     ) -> Any:
         """Call a function in one worker; a reference to the result."""
         return self.workers[worker_index].execute.remote(func, *args, **kwargs)
 
     def execute_single(
-        self, worker_index: int, func: Callable[..., object], *args: Any, **kwargs: Any
+        self, worker_index: int, func: Callable[..., object], *args: object, **kwargs: object
     ) -> Any:
         """Call a function in one worker; the result."""
         ref = self.execute_single_async(worker_index, func, *args, **kwargs)

@@ -129,7 +129,7 @@ class TrainWorker:
     def ping(self) -> None:
         """An answer means that the process is alive and well."""
 
-    def execute(self, function: Callable[..., object], *args: Any, **kwargs: Any) -> Any:
+    def execute(self, function: Callable[..., object], *args: object, **kwargs: object) -> Any:
         """Call a function here, for a back end."""
         if self._session is None:
             return function(*args, **kwargs)

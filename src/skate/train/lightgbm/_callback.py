@@ -33,12 +33,12 @@ class TrainReportCallback:
             metrics, filename, frequency, checkpoint_at_end, results_postprocessing_fn
         )
 
-    def __call__(self, env: Any) -> None:
+    def __call__(self, env: lightgbm.callback.CallbackEnv) -> None:
         found = _metrics(env.evaluation_result_list or ())
         last = env.iteration == env.end_iteration - 1
         self._reports.iteration(env.iteration, env.model, found, last)
 
-    def end(self, model: Any) -> None:
+    def end(self, model: lightgbm.Booster) -> None:
         """`lightgbm.train` has returned this model, perhaps earlier than after all iterations."""
         self._reports.end(model)
 

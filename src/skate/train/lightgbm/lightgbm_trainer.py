@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import lightgbm
 import numpy as np
@@ -19,15 +19,27 @@ from skate.train.lightgbm._config import LightGBMConfig, get_network_params
 from skate.train.lightgbm._frames import normalize_pandas_for_lightgbm
 from skate.train.lightgbm.lightgbm_checkpoint import LightGBMCheckpoint
 
+if TYPE_CHECKING:
+    import pandas as pd
 
-class LightGBMLoop(BoostingLoop):
-    def model_in(self, checkpoint: Checkpoint) -> Any:
+    from skate.data.preprocessor import Preprocessor
+    from skate.train._data import DataConfig
+
+
+class LightGBMLoop(BoostingLoop[lightgbm.Booster]):
+    def model_in(self, checkpoint: Checkpoint) -> lightgbm.Booster:
         return LightGBMTrainer.get_model(checkpoint)
 
-    def rounds_of(self, model: Any) -> int:
+    def rounds_of(self, model: lightgbm.Booster) -> int:
         return int(model.current_iteration())
 
-    def train(self, params: Config, tables: dict[str, Table], rounds: int, before: Any) -> None:
+    def train(
+        self,
+        params: Config,
+        tables: dict[str, Table],
+        rounds: int,
+        before: lightgbm.Booster | None,
+    ) -> None:
         sets = {name: self._set(name, *table) for name, table in tables.items()}
         together = {"tree_learner": "data_parallel", "pre_partition": True}
         params = {"verbosity": -1, **together, **params}
@@ -46,7 +58,7 @@ class LightGBMLoop(BoostingLoop):
             if isinstance(callback, TrainReportCallback):
                 callback.end(model)
 
-    def _set(self, name: str, features: object, labels: Any) -> lightgbm.Dataset:
+    def _set(self, name: str, features: object, labels: pd.Series) -> lightgbm.Dataset:
         frame = normalize_pandas_for_lightgbm(features)
         return lightgbm.Dataset(frame, label=labels, **self.table_options(name))
 
@@ -79,15 +91,15 @@ class LightGBMTrainer(BoostingTrainer):
 
     def __init__(
         self,
-        train_loop_per_worker: Callable[..., Any] | None = None,
+        train_loop_per_worker: Callable[..., object] | None = None,
         *,
         train_loop_config: Config | None = None,
         lightgbm_config: LightGBMConfig | None = None,
-        scaling_config: ScalingConfig | dict[str, Any] | None = None,
-        run_config: RunConfig | dict[str, Any] | None = None,
-        datasets: dict[str, Any] | None = None,
-        dataset_config: Any = None,
-        preprocessor: Any = None,
+        scaling_config: ScalingConfig | Mapping[str, object] | None = None,
+        run_config: RunConfig | Mapping[str, object] | None = None,
+        datasets: Mapping[str, object] | None = None,
+        dataset_config: DataConfig | Mapping[str, object] | None = None,
+        preprocessor: Preprocessor | None = None,
         resume_from_checkpoint: Checkpoint | None = None,
         metadata: dict[str, Any] | None = None,
         validation_config: ValidationConfig | None = None,
@@ -95,7 +107,7 @@ class LightGBMTrainer(BoostingTrainer):
         params: Config | None = None,
         num_boost_round: int | None = None,
         dmatrix_params: dict[str, dict[str, Any]] | None = None,
-        **train_kwargs: Any,
+        **train_kwargs: object,
     ) -> None:
         super().__init__(
             train_loop_per_worker,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
@@ -12,6 +12,10 @@ from skate._run.session import world_size
 from skate.train.lightning._environment import LightningEnvironment
 from skate.train.lightning._package import lightning_module
 from skate.train.torch._devices import get_device
+
+if TYPE_CHECKING:
+    import lightning
+
 
 _strategies: Any = lightning_module("strategies")
 
@@ -65,12 +69,12 @@ class DeepSpeedStrategy(_OnWorker, _strategies.DeepSpeedStrategy):  # type: igno
     """For `Trainer(strategy=…)`: DeepSpeed on the workers of a TorchTrainer, on GPUs. Takes what
     Lightning's own takes."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         try_import("deepspeed", "deepspeed")
         super().__init__(*args, **kwargs)
 
 
-def prepare_trainer(trainer: Any) -> Any:
+def prepare_trainer(trainer: lightning.Trainer) -> Any:
     """The Lightning trainer, if it can train on the workers of a TorchTrainer; else an error that
     says what it needs."""
     allowed = (DDPStrategy, FSDPStrategy, DeepSpeedStrategy)

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from skate._run.pickles import signed_pickle
 from skate.predict.sklearn import SklearnPredictor
 from skate.train._model_files import ModelFileCheckpoint
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
+    from skate.data.preprocessor import Preprocessor
+
 
 AnySklearnCheckpoint = TypeVar("AnySklearnCheckpoint", bound="SklearnCheckpoint")
 
@@ -21,10 +27,10 @@ class SklearnCheckpoint(ModelFileCheckpoint):
     @classmethod
     def from_estimator(
         cls: type[AnySklearnCheckpoint],
-        estimator: Any,
+        estimator: BaseEstimator,
         *,
         path: str | os.PathLike[str] | None = None,
-        preprocessor: Any = None,
+        preprocessor: Preprocessor | None = None,
     ) -> AnySklearnCheckpoint:
         """One that holds this estimator, in the folder `path` or a new temporary one."""
 
@@ -33,7 +39,7 @@ class SklearnCheckpoint(ModelFileCheckpoint):
 
         return cls._written(write, preprocessor, path)
 
-    def get_estimator(self, *, allow_pickle: bool = False) -> Any:
+    def get_estimator(self, *, allow_pickle: bool = False) -> BaseEstimator:
         """Return the estimator.
 
         Args:

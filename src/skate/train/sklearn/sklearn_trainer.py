@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import joblib
 import numpy as np
@@ -22,6 +23,12 @@ from skate.train._workers.threads import own_threads
 from skate.train.base_trainer import BaseTrainer
 from skate.train.sklearn._scores import scores
 from skate.train.sklearn.sklearn_checkpoint import SklearnCheckpoint
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
+    from skate.data.preprocessor import Preprocessor
+
 
 CV_KEY = "cv"
 GROUPS_COLUMN = "cv_groups"
@@ -56,10 +63,10 @@ class SklearnTrainer(BaseTrainer):
         return_train_score_cv: bool = False,
         parallelize_cv: bool | None = None,
         set_estimator_cpus: bool = True,
-        scaling_config: ScalingConfig | dict[str, object] | None = None,
-        run_config: RunConfig | dict[str, object] | None = None,
-        preprocessor: object = None,
-        metadata: dict[str, object] | None = None,
+        scaling_config: ScalingConfig | Mapping[str, object] | None = None,
+        run_config: RunConfig | Mapping[str, object] | None = None,
+        preprocessor: Preprocessor | None = None,
+        metadata: dict[str, Any] | None = None,
         **fit_params: object,
     ) -> None:
         super().__init__(
@@ -156,6 +163,6 @@ class SklearnTrainer(BaseTrainer):
             report(results, checkpoint=checkpoint)
 
     @classmethod
-    def get_model(cls, checkpoint: Checkpoint) -> Any:
+    def get_model(cls, checkpoint: Checkpoint) -> BaseEstimator:
         """The estimator in a checkpoint of this trainer."""
         return SklearnCheckpoint.from_checkpoint(checkpoint).get_estimator()

@@ -8,7 +8,7 @@ from skate._core.optional_imports import try_import
 from skate._core.tensorflow_processes import unsplit
 
 
-def prepare_dataset_shard(tf_dataset_shard: Any) -> Any:
+def prepare_dataset_shard(tf_dataset_shard: object) -> Any:
     """Return a `tf.data.Dataset` that TensorFlow does not split again, and that reads ahead.
 
     Args:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
-from typing import Any, TypeVar
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from skate._core.optional_imports import is_installed, try_import
 from skate._core.tensorflow_processes import is_keras_2
@@ -14,6 +15,12 @@ from skate._run.folders import TemporaryFolder
 from skate._run.keras_models import KERAS_KEY, MODEL_FILENAME_KEY, model_checkpoint
 from skate._run.pickles import is_allowed
 from skate.train.tensorflow._lambda_layers import check_no_code
+
+if TYPE_CHECKING:
+    import keras
+
+    from skate.data.preprocessor import Preprocessor
+
 
 AnyTensorflowCheckpoint = TypeVar("AnyTensorflowCheckpoint", bound="TensorflowCheckpoint")
 
@@ -30,7 +37,7 @@ class TensorflowCheckpoint(Checkpoint):
 
     @classmethod
     def from_model(
-        cls: type[AnyTensorflowCheckpoint], model: Any, *, preprocessor: Any = None
+        cls: type[AnyTensorflowCheckpoint], model: Any, *, preprocessor: Preprocessor | None = None
     ) -> AnyTensorflowCheckpoint:
         """Make a checkpoint that holds a whole model.
 
@@ -48,7 +55,7 @@ class TensorflowCheckpoint(Checkpoint):
         cls: type[AnyTensorflowCheckpoint],
         file_path: str | os.PathLike[str],
         *,
-        preprocessor: Any = None,
+        preprocessor: Preprocessor | None = None,
     ) -> AnyTensorflowCheckpoint:
         """Make a checkpoint that holds a copy of what `model.save("….h5")` wrote.
 
@@ -74,7 +81,7 @@ class TensorflowCheckpoint(Checkpoint):
         cls: type[AnyTensorflowCheckpoint],
         dir_path: str | os.PathLike[str],
         *,
-        preprocessor: Any = None,
+        preprocessor: Preprocessor | None = None,
     ) -> AnyTensorflowCheckpoint:
         """Make a checkpoint that holds a copy of a folder in TensorFlow's SavedModel format.
 
@@ -97,7 +104,7 @@ class TensorflowCheckpoint(Checkpoint):
         cls: type[AnyTensorflowCheckpoint],
         folder: TemporaryFolder,
         name: str,
-        preprocessor: Any,
+        preprocessor: Preprocessor | None,
     ) -> AnyTensorflowCheckpoint:
         checkpoint = cls._in_temporary(folder)
         if preprocessor is not None:
@@ -107,7 +114,7 @@ class TensorflowCheckpoint(Checkpoint):
 
     def get_model(
         self, model: Callable[[], Any] | Any = None, *, allow_pickle: bool = False
-    ) -> Any:
+    ) -> keras.Model:
         """Return the model; where only weights were saved, `model` with these weights.
 
         Args:
@@ -131,7 +138,7 @@ class TensorflowCheckpoint(Checkpoint):
         built.set_weights(weights)
         return built
 
-    def get_model_weights(self, *, allow_pickle: bool = False) -> Any:
+    def get_model_weights(self, *, allow_pickle: bool = False) -> keras.Model:
         """Return what was saved as `model` of a dictionary: usually `model.get_weights()`.
 
         Args:
@@ -161,7 +168,7 @@ class TensorflowCheckpoint(Checkpoint):
         kind, content = self.get_internal_representation()
         return kind != "data_dict" or FILES_KEY in content
 
-    def _read(self, folder: str, model: Any, allow_pickle: bool) -> Any:
+    def _read(self, folder: str, model: Any, allow_pickle: bool) -> keras.Model:
         """The model in a folder; None if no file is one."""
         name = self.get_metadata().get(self.MODEL_FILENAME_KEY) or _model_in(folder)
         if name is not None:
@@ -173,7 +180,7 @@ class TensorflowCheckpoint(Checkpoint):
         built.load_weights(os.path.join(folder, weights[0]))
         return built
 
-    def _loaded(self, path: str, allow_pickle: bool) -> Any:
+    def _loaded(self, path: str, allow_pickle: bool) -> keras.Model:
         tf = try_import("tensorflow", "tensorflow")
         # What Keras 2 wrote, because workers train with it, Keras 3 may not understand.
         if self.get_metadata().get(KERAS_KEY) == "tf_keras":
@@ -184,13 +191,13 @@ class TensorflowCheckpoint(Checkpoint):
         return tf.keras.models.load_model(path, safe_mode=not (allow_pickle or is_allowed()))
 
 
-def _read_by_keras_2(path: str, allow_pickle: bool) -> Any:
+def _read_by_keras_2(path: str, allow_pickle: bool) -> keras.Model:
     check_no_code(path, allow_pickle)
     keras = try_import("tf_keras", "tensorflow")
     return keras.models.load_model(path, safe_mode=not (allow_pickle or is_allowed()))
 
 
-def _saved_model(tf: Any, path: str, allow_pickle: bool) -> Any:
+def _saved_model(tf: ModuleType, path: str, allow_pickle: bool) -> keras.Model:
     """A folder in TensorFlow's format, which Keras 3 reads as a layer only."""
     if os.path.exists(os.path.join(path, "keras_metadata.pb")) and is_installed("tf_keras"):
         return _read_by_keras_2(path, allow_pickle)
@@ -198,7 +205,7 @@ def _saved_model(tf: Any, path: str, allow_pickle: bool) -> Any:
     return tf.keras.layers.TFSMLayer(path, call_endpoint=endpoint)
 
 
-def _built(model: Any) -> Any:
+def _built(model: Any) -> keras.Model:
     if model is None:
         raise ValueError("the checkpoint holds only weights: give the model_definition")
     ready = hasattr(model, "set_weights") and not isinstance(model, type)

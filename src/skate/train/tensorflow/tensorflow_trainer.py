@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import RunConfig
@@ -11,6 +12,10 @@ from skate._run.types import Config
 from skate._run.validation import ValidationConfig
 from skate.train.data_parallel_trainer import DataParallelTrainer
 from skate.train.tensorflow._config import TensorflowConfig
+
+if TYPE_CHECKING:
+    from skate.data.preprocessor import Preprocessor
+    from skate.train._data import DataConfig
 
 
 class TensorflowTrainer(DataParallelTrainer):
@@ -45,13 +50,13 @@ class TensorflowTrainer(DataParallelTrainer):
         *,
         train_loop_config: Config | None = None,
         tensorflow_config: TensorflowConfig | None = None,
-        scaling_config: ScalingConfig | dict[str, object] | None = None,
-        run_config: RunConfig | dict[str, object] | None = None,
-        datasets: dict[str, object] | None = None,
-        dataset_config: object = None,
-        preprocessor: object = None,
+        scaling_config: ScalingConfig | Mapping[str, object] | None = None,
+        run_config: RunConfig | Mapping[str, object] | None = None,
+        datasets: Mapping[str, object] | None = None,
+        dataset_config: DataConfig | Mapping[str, object] | None = None,
+        preprocessor: Preprocessor | None = None,
         resume_from_checkpoint: Checkpoint | None = None,
-        metadata: dict[str, object] | None = None,
+        metadata: dict[str, Any] | None = None,
         validation_config: ValidationConfig | None = None,
     ) -> None:
         super().__init__(

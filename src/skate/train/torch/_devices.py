@@ -41,7 +41,7 @@ def get_device() -> torch.device:
     return get_devices()[0]
 
 
-def moved(value: Any, device: torch.device, non_blocking: bool = False) -> Any:
+def moved(value: object, device: torch.device, non_blocking: bool = False) -> Any:
     """A batch, with all tensors in it on the device."""
     if isinstance(value, torch.Tensor):
         return value.to(device, non_blocking=non_blocking)

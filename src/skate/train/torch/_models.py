@@ -187,7 +187,7 @@ def _in_mixed_precision(model: torch.nn.Module, device: torch.device) -> torch.n
     """Its forward runs under autocast."""
     original: Any = type(model)
 
-    def forward(self: Any, *args: Any, **kwargs: Any) -> object:
+    def forward(self: Any, *args: object, **kwargs: object) -> object:
         with torch.autocast(device.type):
             return original.forward(self, *args, **kwargs)
 

@@ -81,7 +81,7 @@ class ResilientState:
     _snapshot: dict[str, Any] | None
     _commits: int
 
-    def __init__(self, **parts: Any) -> None:
+    def __init__(self, **parts: object) -> None:
         session = current("train.torch.ResilientState()")
         stateful = {name: part for name, part in parts.items() if _is_stateful(part)}
         for name, part in stateful.items() if _membership(session) is not None else ():
@@ -249,11 +249,11 @@ def _is_about_a_peer(error: Exception, membership: Membership) -> bool:
     return is_of_group and membership.lost.wait(NEWS_SECONDS)
 
 
-def _is_stateful(part: Any) -> bool:
+def _is_stateful(part: object) -> bool:
     return hasattr(part, "state_dict") and hasattr(part, "load_state_dict")
 
 
-def _check_shareable(name: str, part: Any, session: RunSession) -> None:
+def _check_shareable(name: str, part: object, session: RunSession) -> None:
     if not isinstance(part, torch.nn.Module):
         return
     sharded = any(type(p).__name__ == "DTensor" for p in part.parameters())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
@@ -13,6 +13,10 @@ from skate._run.checkpoint import MODEL_KEY, Checkpoint, check_checkpoint
 from skate._run.own_files import TORCH_FILES
 from skate._run.pickles import read_signed
 from skate.exceptions import UnreadablePickleError
+
+if TYPE_CHECKING:
+    from skate.data.preprocessor import Preprocessor
+
 
 MODEL_FILE = "model.pt"
 
@@ -31,7 +35,10 @@ class TorchCheckpoint(Checkpoint):
 
     @classmethod
     def from_state_dict(
-        cls: type[AnyTorchCheckpoint], state_dict: dict[str, Any], *, preprocessor: Any = None
+        cls: type[AnyTorchCheckpoint],
+        state_dict: dict[str, Any],
+        *,
+        preprocessor: Preprocessor | None = None,
     ) -> AnyTorchCheckpoint:
         """Make a checkpoint that holds weights.
 
@@ -58,7 +65,10 @@ class TorchCheckpoint(Checkpoint):
 
     @classmethod
     def from_model(
-        cls: type[AnyTorchCheckpoint], model: torch.nn.Module, *, preprocessor: Any = None
+        cls: type[AnyTorchCheckpoint],
+        model: torch.nn.Module,
+        *,
+        preprocessor: Preprocessor | None = None,
     ) -> AnyTorchCheckpoint:
         """Make a checkpoint that holds a whole model.
 
@@ -83,7 +93,7 @@ class TorchCheckpoint(Checkpoint):
 
     @classmethod
     def _with(
-        cls: type[AnyTorchCheckpoint], content: Any, preprocessor: Any
+        cls: type[AnyTorchCheckpoint], content: Any, preprocessor: Preprocessor | None
     ) -> AnyTorchCheckpoint:
         checkpoint = cls.from_dict({MODEL_KEY: content})
         if preprocessor is not None:

@@ -32,7 +32,7 @@ class TrainReportCallback(xgboost.callback.TrainingCallback):
             metrics, filename, frequency, checkpoint_at_end, results_postprocessing_fn
         )
 
-    def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+    def after_iteration(self, model: xgboost.Booster, epoch: int, evals_log: Any) -> bool:
         found = {
             f"{data}-{metric}": values[-1]
             for data, metrics in evals_log.items()
@@ -41,7 +41,7 @@ class TrainReportCallback(xgboost.callback.TrainingCallback):
         self._reports.iteration(epoch, model, found)
         return False
 
-    def after_training(self, model: Any) -> object:
+    def after_training(self, model: xgboost.Booster) -> object:
         self._reports.end(model)
         return model
 

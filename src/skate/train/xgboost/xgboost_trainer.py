@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import xgboost
 
@@ -17,15 +17,21 @@ from skate.train.xgboost._callback import TrainReportCallback
 from skate.train.xgboost._config import XGBoostConfig
 from skate.train.xgboost.xgboost_checkpoint import XGBoostCheckpoint
 
+if TYPE_CHECKING:
+    from skate.data.preprocessor import Preprocessor
+    from skate.train._data import DataConfig
 
-class XGBoostLoop(BoostingLoop):
-    def model_in(self, checkpoint: Checkpoint) -> Any:
+
+class XGBoostLoop(BoostingLoop[xgboost.Booster]):
+    def model_in(self, checkpoint: Checkpoint) -> xgboost.Booster:
         return XGBoostTrainer.get_model(checkpoint)
 
-    def rounds_of(self, model: Any) -> int:
+    def rounds_of(self, model: xgboost.Booster) -> int:
         return int(model.num_boosted_rounds())
 
-    def train(self, params: Config, tables: dict[str, Table], rounds: int, before: Any) -> None:
+    def train(
+        self, params: Config, tables: dict[str, Table], rounds: int, before: xgboost.Booster | None
+    ) -> None:
         matrices = {
             name: xgboost.DMatrix(features, label=labels, **self.table_options(name))
             for name, (features, labels) in tables.items()
@@ -64,13 +70,13 @@ class XGBoostTrainer(BoostingTrainer):
         *,
         train_loop_config: Config | None = None,
         xgboost_config: XGBoostConfig | None = None,
-        scaling_config: ScalingConfig | dict[str, object] | None = None,
-        run_config: RunConfig | dict[str, object] | None = None,
-        datasets: dict[str, object] | None = None,
-        dataset_config: object = None,
-        preprocessor: object = None,
+        scaling_config: ScalingConfig | Mapping[str, object] | None = None,
+        run_config: RunConfig | Mapping[str, object] | None = None,
+        datasets: Mapping[str, object] | None = None,
+        dataset_config: DataConfig | Mapping[str, object] | None = None,
+        preprocessor: Preprocessor | None = None,
         resume_from_checkpoint: Checkpoint | None = None,
-        metadata: dict[str, object] | None = None,
+        metadata: dict[str, Any] | None = None,
         validation_config: ValidationConfig | None = None,
         label_column: str | None = None,
         params: Config | None = None,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch.utils.data import Dataset
 
@@ -19,6 +19,10 @@ from skate.train._data import TRAIN_DATASET_KEY, DataConfig
 from skate.train.huggingface.transformers._callback import TrainReportCallback
 from skate.train.huggingface.transformers._data import prepare_trainer
 from skate.train.torch import TorchConfig, TorchTrainer
+
+if TYPE_CHECKING:
+    from skate.data.preprocessor import Preprocessor
+
 
 EVALUATION_DATASET_KEY = "evaluation"
 
@@ -34,15 +38,15 @@ class TransformersTrainer(TorchTrainer):
 
     def __init__(
         self,
-        trainer_init_per_worker: Callable[..., Any],
+        trainer_init_per_worker: Callable[..., object],
         *,
-        datasets: dict[str, Any] | None = None,
+        datasets: Mapping[str, object] | None = None,
         trainer_init_config: dict[str, Any] | None = None,
         torch_config: TorchConfig | None = None,
-        scaling_config: ScalingConfig | dict[str, Any] | None = None,
-        dataset_config: Any = None,
-        run_config: RunConfig | dict[str, Any] | None = None,
-        preprocessor: Any = None,
+        scaling_config: ScalingConfig | Mapping[str, object] | None = None,
+        dataset_config: DataConfig | Mapping[str, object] | None = None,
+        run_config: RunConfig | Mapping[str, object] | None = None,
+        preprocessor: Preprocessor | None = None,
         resume_from_checkpoint: Checkpoint | None = None,
     ) -> None:
         _check(trainer_init_per_worker, datasets or {})
@@ -64,7 +68,7 @@ class TransformersTrainer(TorchTrainer):
         return self.train_loop_config or {}
 
 
-def _check(init: Callable[..., Any], datasets: dict[str, Any]) -> None:
+def _check(init: Callable[..., object], datasets: Mapping[str, object]) -> None:
     if len(inspect.signature(init).parameters) < 3:
         raise ValueError(
             "trainer_init_per_worker takes train_dataset, eval_dataset and **config; "
@@ -115,19 +119,19 @@ class EachLog(TrainReportCallback):
 
     _logged = False
 
-    def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_log(self, args: object, state: object, control: object, **kwargs: object) -> None:
         self._logged = True
 
-    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_step_begin(self, args: object, state: Any, control: object, **kwargs: object) -> None:
         """Evaluation and saving, which may follow upon a log, are over."""
         if self._logged:
             self._logged = False
             report({name: value for log in state.log_history for name, value in log.items()})
 
-    def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_epoch_end(self, args: object, state: Any, control: Any, **kwargs: Any) -> None:
         if state.global_step >= state.max_steps:
             control.should_save = True
 
-    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_save(self, args: object, state: object, control: object, **kwargs: object) -> None:
         self._logged = False
         super().on_save(args, state, control, **kwargs)
