@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from types import ModuleType
 from typing import Any
 
 from skate._core.optional_imports import try_import
@@ -39,7 +40,7 @@ def parse(arguments: list[str] | None) -> Program | int | None:
     return outcome
 
 
-def _command(click: Any) -> Any:
+def _command(click: ModuleType) -> Any:
     import skate
 
     group = click.Group("skate", help="Ray's API as an embedded library.")
@@ -55,7 +56,7 @@ def _command(click: Any) -> Any:
     return group
 
 
-def _run_command(click: Any) -> Any:
+def _run_command(click: ModuleType) -> Any:
     return click.Command(
         "run",
         help=_HELP,

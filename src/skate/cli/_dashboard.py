@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from skate._core.optional_imports import try_import
@@ -21,7 +22,7 @@ is for this machine alone, at the address that is printed; Ctrl-C ends it.
 """
 
 
-def dashboard_command(click: Any) -> Any:
+def dashboard_command(click: ModuleType) -> Any:
     """Return the command."""
     port = click.Option(
         ["--port"], type=click.IntRange(1, 65535), help="Where; a free one unless given."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from skate.cli._tables import commands_of, json_option, show_facts, show_rows
@@ -21,7 +22,7 @@ _FORMATS = sorted({*_READERS.values(), "binary_files", "delta"})
 _PACKED = (".gz", ".bz2", ".zst", ".xz", ".lz4")
 
 
-def data_group(click: Any) -> Any:
+def data_group(click: ModuleType) -> Any:
     """Return the group of commands."""
     path = click.Argument(["path"])
     form = click.Option(

@@ -16,7 +16,8 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import NamedTuple
 
 from skate._core import machine
 from skate.cli._tables import json_option, show_rows
@@ -73,7 +74,7 @@ class Finding(NamedTuple):
 Check = Callable[[Place], Iterator[Finding]]
 
 
-def doctor_command(click: Any) -> object:
+def doctor_command(click: ModuleType) -> object:
     """Return the command."""
     return click.Command(
         "doctor",

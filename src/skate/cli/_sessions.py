@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from skate.cli._tables import commands_of, json_option, pair_of, show_rows
@@ -49,7 +50,7 @@ _FILTER_FORM = "--filter looks like KEY=VALUE, as state=RUNNING"
 _MEMORY_COLUMNS = ("session", "size", "where", "made_by", "held_by", "line", "object_id")
 
 
-def session_commands(click: Any) -> list[Any]:
+def session_commands(click: ModuleType) -> list[Any]:
     """Return the commands."""
     session = click.Option(
         ["--session"], type=int, help="The process of its driver; all sessions unless given."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 import os
 from collections.abc import Iterator
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import skate
@@ -26,7 +27,7 @@ shown. Processes that are busy in C code, or stopped, are shown too.
 """
 
 
-def stack_command(click: Any) -> Any:
+def stack_command(click: ModuleType) -> Any:
     """Return the command."""
     return click.Command(
         "stack",

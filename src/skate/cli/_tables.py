@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import ModuleType
 from typing import Any
 
 from skate._core.standard_streams import is_terminal
@@ -15,7 +16,7 @@ Row = Mapping[str, object]
 USUAL_MISTAKES = (OSError, ImportError, TypeError, ValueError, KeyError)
 
 
-def json_option(click: Any) -> object:
+def json_option(click: ModuleType) -> object:
     """Return the option `--json`, which all commands that show something have."""
     return click.Option(["--json", "as_json"], is_flag=True, help="Print JSON.")
 
@@ -65,7 +66,7 @@ def _shown(value: object) -> str:
 
 
 def commands_of(
-    click: Any,
+    click: ModuleType,
     rows: Iterable[tuple[str, str, Any, Sequence[Any]]],
     mistakes: tuple[type[Exception], ...] = USUAL_MISTAKES,
 ) -> list[Any]:
@@ -87,7 +88,7 @@ def pair_of(text: str, looks_like: str) -> tuple[str, str]:
 
 
 def told(
-    click: Any,
+    click: ModuleType,
     command: Callable[..., None],
     mistakes: tuple[type[Exception], ...] = USUAL_MISTAKES,
 ) -> Callable[..., None]:

@@ -6,6 +6,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterator
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from skate.cli._tables import commands_of, json_option, show_rows
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 _STATE = "experiment_state"  # how the name of an experiment's state begins
 
 
-def tune_group(click: Any) -> Any:
+def tune_group(click: ModuleType) -> Any:
     """Return the group of commands."""
     path = click.Argument(["path"], default="~/ray_results")
     given = click.Argument(["path"])
@@ -114,7 +115,7 @@ def _place(value: Any, mode: str) -> tuple[bool, float]:
     return False, value if mode == "min" else -value
 
 
-def _last_line(trial: Any) -> str | None:
+def _last_line(trial: object) -> str | None:
     error = getattr(trial, "error_file", None)
     if not error or not os.path.exists(error):
         return None

@@ -52,7 +52,7 @@ class Alias(types.ModuleType):
             return Absent(f"{self.__name__}.{name}")
         raise AttributeError(missing_name(self.__name__, name), name=name, obj=self)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if name.startswith("__"):
             super().__setattr__(name, value)
         elif isinstance(value, Absent):
@@ -68,7 +68,7 @@ class Alias(types.ModuleType):
         else:
             self._restore(name)
 
-    def _replace(self, name: str, value: Any) -> None:
+    def _replace(self, name: str, value: object) -> None:
         home = self._home_of(name)
         if name in vars(home):
             self._replaced.setdefault(name, vars(home)[name])
@@ -83,7 +83,7 @@ class Alias(types.ModuleType):
         else:
             delattr(home, name)
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         return importlib.import_module, (self.__name__,)
 
     def __dir__(self) -> list[str]:
@@ -106,10 +106,10 @@ class UnknownAlias(Alias):
     `from ray.x import Thing` asks for a module `ray.x.Thing` where there is no such name.
     """
 
-    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
         self._as_name()(*args, **kwargs)
 
-    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
+    def __mro_entries__(self, bases: tuple[object, ...]) -> tuple[type, ...]:
         return self._as_name().__mro_entries__(bases)
 
     def _as_name(self) -> Absent:

@@ -68,5 +68,5 @@ class _RayDistribution(Distribution):
         facts["Version"] = RAY_VERSION
         return facts.as_string()
 
-    def locate_file(self, path: Any) -> Any:
+    def locate_file(self, path: object) -> Any:
         raise FileNotFoundError(f"{path}: this `ray` is skate under another name")

@@ -68,7 +68,7 @@ class _Joiner(pickle.Unpickler):
         return self._part_of(index)
 
 
-def nested_in(value: Any) -> list[Any]:
+def nested_in(value: object) -> list[Any]:
     """The nodes inside a value, each once, in the order in which they are met."""
     if isinstance(value, Nested):
         return [value]

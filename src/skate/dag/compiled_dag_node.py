@@ -19,13 +19,13 @@ class CompiledDAG:
     def __init__(self, root: DAGNode) -> None:
         self._root: DAGNode | None = root
 
-    def execute(self, *args: Any, **kwargs: Any) -> Any:
+    def execute(self, *args: object, **kwargs: object) -> Any:
         """As `DAGNode.execute`: a reference, or a list of them."""
         if self._root is None:
             raise RuntimeError("teardown() has ended this graph: compile the node again")
         return self._root.execute(*args, **kwargs)
 
-    async def execute_async(self, *args: Any, **kwargs: Any) -> Any:
+    async def execute_async(self, *args: object, **kwargs: object) -> Any:
         """As `execute`, for a result that is awaited: one future, or a list of them."""
         made = self.execute(*args, **kwargs)
         return [_future(ref) for ref in made] if isinstance(made, list) else _future(made)

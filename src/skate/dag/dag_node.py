@@ -27,8 +27,8 @@ class DAGNode(Nested):
     def __init__(
         self,
         args: Iterable[Any],
-        kwargs: Mapping[str, Any],
-        options: Mapping[str, Any],
+        kwargs: Mapping[str, object],
+        options: Mapping[str, object],
         other_args_to_resolve: Mapping[str, Any],
     ) -> None:
         self._bound_args = tuple(args)
@@ -62,7 +62,7 @@ class DAGNode(Nested):
 
     # -- running it ----------------------------------------------------------------------------
 
-    def execute(self, *args: Any, **kwargs: Any) -> Any:
+    def execute(self, *args: object, **kwargs: object) -> Any:
         """Run everything this node depends on, and the node; returns its reference at once.
 
         The arguments are the graph's input: a single one is what the InputNode stands for; of
@@ -87,7 +87,7 @@ class DAGNode(Nested):
         _max_inflight_executions: int | None = None,
         _max_buffered_results: int | None = None,
         _overlap_gpu_communication: bool | None = None,
-        _default_communicator: Any = "create",
+        _default_communicator: object = "create",
     ) -> CompiledDAG:
         """The graph in the form that Ray runs on channels of its own.
 
@@ -109,7 +109,7 @@ class DAGNode(Nested):
             )
         return self
 
-    def _run(self, given: Any) -> Any:
+    def _run(self, given: object) -> Any:
         """Make the call; all nodes among the arguments have been replaced by their results."""
         raise NotImplementedError(f"{type(self).__name__} cannot be executed")
 
@@ -158,7 +158,7 @@ class DAGNode(Nested):
             clone._children = nested_in(new)
         return clone
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         raise ValueError(
             f"{type(self).__name__} cannot be sent elsewhere: execute() it and send the reference"
         )

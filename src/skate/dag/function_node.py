@@ -20,7 +20,7 @@ class FunctionNode(DAGNode):
         self._body = function
         super().__init__(args, kwargs, function._given, {})
 
-    def _run(self, given: Any) -> Any:
+    def _run(self, given: object) -> Any:
         return self._body.remote(*self._bound_args, **self._bound_kwargs)
 
     def _title(self) -> str:

@@ -10,7 +10,7 @@ from skate.dag.dag_node import DAGNode, GraphError
 class InputNode(DAGNode):
     """Stands for the input of a graph: `with InputNode() as x: dag = f.bind(x, x[0], x.name)`."""
 
-    def __init__(self, *args: Any, input_type: object = None, **kwargs: Any) -> None:
+    def __init__(self, *args: object, input_type: object = None, **kwargs: object) -> None:
         """`input_type` is for readers: it says what the graph expects."""
         if args or kwargs:
             raise ValueError(
@@ -47,7 +47,7 @@ class InputNode(DAGNode):
             self._parts[kind, key] = InputAttributeNode(self, key, kind)
         return self._parts[kind, key]
 
-    def _run(self, given: Any) -> Any:
+    def _run(self, given: object) -> Any:
         if not self._entered:
             raise GraphError(
                 "an InputNode is only used in context managers: it stands for the input of the "
@@ -79,7 +79,7 @@ class InputAttributeNode(DAGNode):
 class DAGInputData:
     """Several arguments of `execute`, by position and by name."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         self._args, self._kwargs = args, kwargs
 
     def __getitem__(self, key: int | str) -> Any:

@@ -15,5 +15,5 @@ class MultiOutputNode(DAGNode):
             raise ValueError(f"MultiOutputNode takes a list of nodes; got {args!r}")
         super().__init__(args, {}, {}, {})
 
-    def _run(self, given: Any) -> Any:
+    def _run(self, given: object) -> Any:
         return [*self._bound_args]

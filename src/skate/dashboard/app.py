@@ -165,7 +165,7 @@ def _json(value: object) -> Response:
     return Response(text, media_type="application/json")
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> Any:
     """Return the value with text in the place of numbers that JSON does not have."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)

@@ -19,7 +19,7 @@ class Numbered:
         self.total: int = 0
         self._kept: deque[Any] = deque(maxlen=most)
 
-    def extend(self, items: Iterable[Any]) -> None:
+    def extend(self, items: Iterable[object]) -> None:
         """Add things."""
         for item in items:
             self._kept.append(item)

@@ -280,7 +280,7 @@ class RunFolder:
         }
 
 
-def _seen(value: Any) -> Row:
+def _seen(value: object) -> Row:
     """Return what JSON says of a configuration; not what is pickled beside it."""
     if not isinstance(value, dict):
         return {}

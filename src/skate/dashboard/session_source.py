@@ -87,7 +87,7 @@ class SessionSource:
             self._pause = max(self._pause, _ANSWER_SHARE * (self._asked - began))
             self._take(found)
 
-    def _told(self, ask: Callable[[], Any]) -> Any:
+    def _told(self, ask: Callable[[], object]) -> Any:
         """Return an answer; None if there is none, because it is over, or does not answer."""
         if self.is_over:
             return None

@@ -27,7 +27,7 @@ class _Store:
         self.placeholders: dict[str, Any] = {}
         self.assignment_nodes: dict[str, Any] = {}
 
-    def fitted(self, name: str, value: Any) -> np.ndarray:
+    def fitted(self, name: str, value: object) -> np.ndarray:
         """The value as an array of the variable's type; ValueError when it does not fit."""
         import numpy as np
 
@@ -82,7 +82,7 @@ class GraphStore(_Store):
                 )
                 self.assignment_nodes[name] = target.assign(self.placeholders[name])
 
-    def read(self, sess: Any) -> Weights:
+    def read(self, sess: object) -> Weights:
         import numpy as np
 
         targets = {name: unwrapped(variable) for name, variable in self.variables.items()}
@@ -93,14 +93,14 @@ class GraphStore(_Store):
             for name, value in found.items()
         }
 
-    def write(self, sess: Any, weights: Weights) -> None:
+    def write(self, sess: object, weights: Weights) -> None:
         # The operation, not its output: that would be fetched, a copy of all weights.
         self._session(sess).run(
             [self.assignment_nodes[name].op for name in weights],
             feed_dict={self.placeholders[name]: _fixed(value) for name, value in weights.items()},
         )
 
-    def _session(self, given: Any) -> Any:
+    def _session(self, given: object) -> Any:
         sess = given
         if sess is None:
             sess = try_import("tensorflow", "tensorflow").compat.v1.get_default_session()
@@ -120,7 +120,7 @@ class GraphStore(_Store):
 class EagerStore(_Store):
     """Variables without a graph. The session, if any, is not needed."""
 
-    def read(self, sess: Any) -> Weights:
+    def read(self, sess: object) -> Weights:
         import numpy as np
 
         # Views, not copies: whoever updates a variable that is being looked at copies it first.
@@ -129,7 +129,7 @@ class EagerStore(_Store):
             for name, variable in self.variables.items()
         }
 
-    def write(self, sess: Any, weights: Weights) -> None:
+    def write(self, sess: object, weights: Weights) -> None:
         for name, value in weights.items():
             self.variables[name].assign(_shared(value) if _is_shareable(value) else value)
 
@@ -196,7 +196,7 @@ def _there_and_back(value: np.ndarray, type_: np.dtype[Any]) -> np.ndarray:
         return value.astype(type_).astype(value.dtype)
 
 
-def _numpy_type(variable: Any) -> Any:
+def _numpy_type(variable: object) -> Any:
     return unwrapped(variable).dtype.base_dtype.as_numpy_dtype
 
 

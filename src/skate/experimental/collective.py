@@ -49,7 +49,7 @@ class CommunicatorHandle:
         """Return who carries the tensors: "gloo"."""
         return self._backend
 
-    def get_rank(self, actor: Any) -> int:
+    def get_rank(self, actor: object) -> int:
         """Return the rank of an actor, or -1 if it is not in the group."""
         return self._actors.index(actor) if actor in self._actors else -1
 

@@ -63,7 +63,7 @@ class TensorFlowVariables:
         self.placeholders: dict[str, Any] = self._store.placeholders
         self.assignment_nodes: dict[str, Any] = self._store.assignment_nodes
 
-    def set_session(self, sess: Any) -> None:
+    def set_session(self, sess: object) -> None:
         """The session to use from now on."""
         self.sess = sess
 
@@ -75,7 +75,7 @@ class TensorFlowVariables:
         """
         return self._store.read(self.sess)
 
-    def set_weights(self, new_weights: Mapping[str, Any]) -> None:
+    def set_weights(self, new_weights: Mapping[str, object]) -> None:
         """Set variables by name: all of them, or some.
 
         Raises ValueError for a name, shape or type that does not fit; then nothing was set.
@@ -100,7 +100,7 @@ class TensorFlowVariables:
         """All values as one array of one dimension. ValueError if that would round some."""
         return joined(self.get_weights())
 
-    def set_flat(self, new_weights: Any) -> None:
+    def set_flat(self, new_weights: object) -> None:
         """Set all variables from one array, in the order of `variables`, whatever their names."""
         import numpy as np
 

@@ -13,13 +13,13 @@ from skate.serve._settings import CheckedSettings
 _DECIDED_BY_SERVE = ("name", "namespace", "lifetime", "get_if_exists")
 
 
-def _actor_class(name: str, value: Any) -> Any:
+def _actor_class(name: str, value: object) -> Any:
     if isinstance(value, (skate.actor.ActorClass, type, str)):
         return value
     raise wrong_type(name, value, 'a class made remote, or "module:name"')
 
 
-def _options_of_actor(name: str, value: Any) -> dict[str, Any]:
+def _options_of_actor(name: str, value: object) -> dict[str, Any]:
     given: dict[str, Any] = instances(dict, "a dictionary")(name, value)
     wrong = [key for key in given if key in _DECIDED_BY_SERVE]
     if wrong:

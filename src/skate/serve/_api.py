@@ -68,7 +68,7 @@ class RunTarget:
 def start(
     proxy_location: ProxyLocation | str | None = None,
     http_options: GivenHttpOptions = None,
-    grpc_options: gRPCOptions | Mapping[str, Any] | None = None,
+    grpc_options: gRPCOptions | Mapping[str, object] | None = None,
     logging_config: object = None,
     tracing_config: None = None,
     controller_options: GivenControllerOptions = None,

@@ -32,7 +32,7 @@ class SettingTypeError(TypeError, ValueError):
     """
 
 
-def check_setting(check: Check, name: str, value: Any) -> Any:
+def check_setting(check: Check, name: str, value: object) -> Any:
     """Return the value of a setting in its final form.
 
     Raises:
@@ -45,7 +45,7 @@ def check_setting(check: Check, name: str, value: Any) -> Any:
         raise SettingTypeError(*error.args) from None
 
 
-def anything(name: str, value: Any) -> object:
+def anything(name: str, value: object) -> object:
     """Return any value as it is."""
     return value
 
@@ -60,7 +60,7 @@ class CheckedSettings:
             setattr(self, name, check_setting(check, name, getattr(self, name)))
 
     @classmethod
-    def of(cls, name: str, value: Any) -> Self:
+    def of(cls, name: str, value: object) -> Self:
         """Return the settings themselves, or made of a dictionary.
 
         Args:
@@ -88,13 +88,13 @@ class CheckedSettings:
         """Return the names of the fields."""
         return [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
 
-    def dict(self, **_: Any) -> dict[str, Any]:
+    def dict(self, **_: object) -> dict[str, Any]:
         """Return the fields as a dictionary."""
         return {name: getattr(self, name) for name in self.names()}
 
     model_dump = dict
 
-    def copy(self, *, update: Mapping[str, Any] | None = None, **_: Any) -> Self:
+    def copy(self, *, update: Mapping[str, object] | None = None, **_: object) -> Self:
         """Return the same settings with some fields changed.
 
         Args:

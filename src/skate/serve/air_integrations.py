@@ -18,7 +18,7 @@ class _Predictions:
 
     def __init__(
         self,
-        predictor_cls: Any,
+        predictor_cls: object,
         checkpoint: Any,
         http_adapter: str | Callable[..., Any] = http_adapters.json_to_ndarray,
         batching_params: Mapping[str, Any] | bool | None = None,
@@ -44,7 +44,7 @@ class _Predictions:
         if isinstance(batching_params, Mapping):
             self._together = batch(**batching_params)(self._predict_together)
 
-    async def __call__(self, request: Any) -> Any:
+    async def __call__(self, request: object) -> Any:
         return await self.predict(await self.adapter(request))
 
     async def predict(self, data: Any) -> Any:
@@ -63,7 +63,7 @@ class _Predictions:
         return [dict(zip(found, row, strict=True)) for row in rows]
 
 
-def _resolved(value: Any) -> Any:
+def _resolved(value: object) -> Any:
     return import_attribute(value) if isinstance(value, str) else value
 
 

@@ -98,7 +98,7 @@ class _BatchSettings:
         given = bound.args if owner is None else bound.args[1:]
         return self._queue(owner).put(given, bound.kwargs)
 
-    def _queue(self, owner: Any) -> _BatchQueue:
+    def _queue(self, owner: object) -> _BatchQueue:
         queues = self._queues.setdefault(asyncio.get_running_loop(), {})
         key = id(owner)
         if key not in queues:
@@ -109,7 +109,7 @@ class _BatchSettings:
 class _BatchQueue:
     """Calls that wait, and batches that run, on one event loop."""
 
-    def __init__(self, settings: _BatchSettings, owner: Any) -> None:
+    def __init__(self, settings: _BatchSettings, owner: object) -> None:
         self._settings = settings
         self._owner = owner
         self._loop = asyncio.get_running_loop()
@@ -242,7 +242,7 @@ def _checked(results: Any, count: int) -> Iterable[Any]:
     return checked
 
 
-def _resolve(future: Answer, value: Any) -> None:
+def _resolve(future: Answer, value: object) -> None:
     if not future.done():  # its caller may have gone
         future.set_result(value)
 
@@ -250,7 +250,7 @@ def _resolve(future: Answer, value: Any) -> None:
 # -- batches that stream ------------------------------------------------------------------------
 
 
-async def _distribute_items(batches: AsyncIterator[Any], futures: list[Answer | None]) -> None:
+async def _distribute_items(batches: AsyncIterator[object], futures: list[Answer | None]) -> None:
     """Give each caller its part of every list that the function yields.
 
     A future's result is (item, future of the next item); StopIteration as an item ends one
@@ -294,7 +294,7 @@ def _batch_size(name: str, value: Any) -> int:
     return int(value)
 
 
-def _wait(name: str, value: Any) -> float:
+def _wait(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{name} must be a float >= 0; got {value!r}")
     if value < 0:
@@ -352,7 +352,7 @@ def batch(
     return decorate if _func is None else decorate(_func)
 
 
-def _check_function(function: Any) -> None:
+def _check_function(function: object) -> None:
     if not callable(function):
         raise TypeError(f"@serve.batch is for functions and methods; got {function!r}")
     if not inspect.iscoroutinefunction(function) and not inspect.isasyncgenfunction(function):
@@ -368,14 +368,14 @@ def _wrapped(settings: _BatchSettings) -> Any:
     if inspect.isasyncgenfunction(function):
 
         @functools.wraps(function)
-        def stream(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        def stream(*args: object, **kwargs: object) -> AsyncIterator[Any]:
             return _items(settings.enqueue(args, kwargs))
 
         wrapper = stream
     else:
 
         @functools.wraps(function)
-        async def call(*args: Any, **kwargs: Any) -> Any:
+        async def call(*args: object, **kwargs: object) -> Any:
             return await settings.enqueue(args, kwargs)
 
         wrapper = call

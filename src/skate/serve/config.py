@@ -129,13 +129,13 @@ class AutoscalingPolicy(CheckedSettings):
         return policy
 
 
-def _policy(name: str, value: Any) -> AutoscalingPolicy:
+def _policy(name: str, value: object) -> AutoscalingPolicy:
     if callable(value) or isinstance(value, str):
         return AutoscalingPolicy(value)
     return AutoscalingPolicy.of(name, value)
 
 
-def _aggregation(name: str, value: Any) -> AggregationFunction:
+def _aggregation(name: str, value: object) -> AggregationFunction:
     try:
         return AggregationFunction(getattr(value, "value", str(value).lower()))
     except ValueError:

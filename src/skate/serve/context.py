@@ -81,7 +81,7 @@ class RequestContext:
     is_http_request: bool = False
     children: list[Any] = field(default_factory=list, compare=False, repr=False)
 
-    def add_child(self, response: Any) -> None:
+    def add_child(self, response: object) -> None:
         """Note a call that is made for this request, and cancelled with it.
 
         A request may live long: now and then, those that were answered are forgotten.

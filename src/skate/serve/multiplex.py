@@ -30,7 +30,7 @@ class LoadedModels:
         self._lock = asyncio.Lock()
         self._replica = get_replica_context()
 
-    async def get(self, model_id: Any) -> Any:
+    async def get(self, model_id: object) -> Any:
         """Return the model, loaded if it is not there."""
         if not isinstance(model_id, str):
             raise TypeError(f"the model ID must be a string; got {model_id!r}")

@@ -168,7 +168,7 @@ class DeploymentSchema(_Strict):
 
     @field_validator("num_replicas")
     @classmethod
-    def _a_number_or_auto(cls, value: Any) -> object:
+    def _a_number_or_auto(cls, value: object) -> object:
         if value is None or value == "auto" or (isinstance(value, int) and value > 0):
             return value
         raise ValueError(f'num_replicas takes a number of at least 1, or "auto"; got {value!r}')
@@ -232,7 +232,7 @@ class ServeApplicationSchema(_Strict):
 
     @field_validator("autoscaling_policy")
     @classmethod
-    def _a_policy(cls, value: Any) -> AutoscalingPolicy | None:
+    def _a_policy(cls, value: object) -> AutoscalingPolicy | None:
         try:
             return None if value is None else AutoscalingPolicy.of("autoscaling_policy", value)
         except TypeError as error:  # which pydantic would not collect

@@ -10,7 +10,7 @@ from skate._core.argument_checks import whole_number, wrong_type
 
 
 def as_completed(
-    refs: Sequence[Any], *, chunk_size: int = 1, yield_obj_refs: bool = False, **kwargs: Any
+    refs: Sequence[object], *, chunk_size: int = 1, yield_obj_refs: bool = False, **kwargs: object
 ) -> Iterator[Any]:
     """Yield the results of references, or the references themselves, as they become available.
 
@@ -37,13 +37,13 @@ def as_completed(
 
 
 def map_unordered(
-    fn: Any,
-    items: Iterable[Any],
+    fn: object,
+    items: Iterable[object],
     *,
     backpressure_size: int | None = 100,
     chunk_size: int = 1,
     yield_obj_refs: bool = False,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> Iterator[Any]:
     """Call a remote function on every item; yield the results as they become available.
 

@@ -58,7 +58,7 @@ class ExecutorCall(concurrent.futures.Future[Any]):
     _result: Any = None
     _exception: BaseException | None = None
 
-    def __init__(self, book: CallBook, fn: Any, args: Any, kwargs: Any) -> None:
+    def __init__(self, book: CallBook, fn: object, args: object, kwargs: object) -> None:
         # Not super().__init__: it makes the condition, and all that goes with it.
         self._book = book
         self.work: Any = (fn, args, kwargs)
@@ -160,7 +160,7 @@ class ExecutorCall(concurrent.futures.Future[Any]):
         else:
             self.finish(value)
 
-    def finish(self, value: Any = None, error: BaseException | None = None) -> None:
+    def finish(self, value: object = None, error: BaseException | None = None) -> None:
         """Set the outcome, unless there is one; then tell those who wait."""
         with _first_use:
             if self._made_condition is None:

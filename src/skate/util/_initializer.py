@@ -26,7 +26,7 @@ class Initialized:
         initargs: Its arguments.
     """
 
-    def __init__(self, initializer: Callable[..., object], initargs: Iterable[Any]) -> None:
+    def __init__(self, initializer: Callable[..., object], initargs: Iterable[object]) -> None:
         spaces = list(_globals_of(initializer))
         before = [dict(space) for space in spaces]
         initializer(*initargs)

@@ -38,12 +38,12 @@ class ActorGroupMethod:
         self._group = actor_group
         self._method_name = method_name
 
-    def remote(self, *args: Any, **kwargs: Any) -> list[ObjectRef[Any]]:
+    def remote(self, *args: object, **kwargs: object) -> list[ObjectRef[Any]]:
         """Call the method of every actor; returns a reference for each, in their order."""
         methods = [getattr(member.actor, self._method_name) for member in self._group.actors]
         return [method.remote(*args, **kwargs) for method in methods]
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         raise TypeError(
             "Methods of an ActorGroup cannot be called directly: use "
             f"group.{self._method_name}.remote(...)"
@@ -82,7 +82,7 @@ class ActorGroup:
         num_cpus_per_actor: float = 1,
         num_gpus_per_actor: float = 0,
         resources_per_actor: dict[str, float] | None = None,
-        init_args: tuple[Any, ...] | None = None,
+        init_args: tuple[object, ...] | None = None,
         init_kwargs: dict[str, Any] | None = None,
     ) -> None:
         if not isinstance(actor_cls, type):

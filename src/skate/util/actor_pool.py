@@ -49,7 +49,7 @@ class ActorPool(Generic[A]):
     def map(
         self, fn: Callable[[A, V], list[skate.ObjectRef[R]]], values: Iterable[V]
     ) -> Iterator[list[R]]: ...
-    def map(self, fn: Callable[[A, V], Any], values: Iterable[V]) -> Iterator[Any]:
+    def map(self, fn: Callable[[A, V], object], values: Iterable[V]) -> Iterator[Any]:
         """Apply a function to all values; results of earlier calls are given up.
 
         Args:
@@ -79,7 +79,7 @@ class ActorPool(Generic[A]):
     def map_unordered(
         self, fn: Callable[[A, V], list[skate.ObjectRef[R]]], values: Iterable[V]
     ) -> Iterator[list[R]]: ...
-    def map_unordered(self, fn: Callable[[A, V], Any], values: Iterable[V]) -> Iterator[Any]:
+    def map_unordered(self, fn: Callable[[A, V], object], values: Iterable[V]) -> Iterator[Any]:
         """Apply a function to all values, as `map` does, with results as soon as they are there.
 
         Args:
@@ -101,7 +101,7 @@ class ActorPool(Generic[A]):
         self._forget(self.get_next_unordered)
         return self._results(fn, values, self.get_next_unordered)
 
-    def _forget(self, get_next: Callable[..., Any]) -> None:
+    def _forget(self, get_next: Callable[..., object]) -> None:
         while self.has_next():
             try:
                 get_next(timeout=0, ignore_if_timedout=True)
@@ -109,7 +109,7 @@ class ActorPool(Generic[A]):
                 continue
 
     def _results(
-        self, fn: Callable[[A, V], Any], values: Iterable[V], get_next: Callable[..., Any]
+        self, fn: Callable[[A, V], object], values: Iterable[V], get_next: Callable[..., object]
     ) -> Iterator[Any]:
         for value in values:
             self.submit(fn, value)
@@ -120,7 +120,7 @@ class ActorPool(Generic[A]):
 
         return results()
 
-    def submit(self, fn: Callable[[A, V], Any], value: V) -> None:
+    def submit(self, fn: Callable[[A, V], object], value: V) -> None:
         """Call `fn(actor, value)` with an idle actor, or as soon as one is idle.
 
         Args:
@@ -201,7 +201,7 @@ class ActorPool(Generic[A]):
         future = by_ref[ready[0]] if ready else futures[0]
         return self._take(future, bool(ready), ignore_if_timedout)
 
-    def _take(self, future: Any, ready: bool, ignore_if_timedout: bool) -> Any:
+    def _take(self, future: object, ready: bool, ignore_if_timedout: bool) -> Any:
         if not ready and not ignore_if_timedout:
             raise TimeoutError("no result within the timeout; it can still be asked for")
         index, actor = self._future_to_actor.pop(_key(future))
@@ -255,16 +255,16 @@ class ActorPool(Generic[A]):
         self._return_actor(actor)
 
 
-def _key(future: Any) -> Hashable:
+def _key(future: object) -> Hashable:
     """Return a key for a call; one with several values has a list of references, which is none."""
     return tuple(future) if isinstance(future, list) else future
 
 
-def _last(future: Any) -> Any:
+def _last(future: object) -> Any:
     """Return the reference that stands for the whole call."""
     return future[-1] if isinstance(future, (list, tuple)) else future
 
 
-def _is_ready(future: Any, timeout: float) -> bool:
+def _is_ready(future: object, timeout: float) -> bool:
     ready, _ = skate.wait([_last(future)], num_returns=1, timeout=timeout)
     return bool(ready)

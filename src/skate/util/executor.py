@@ -79,9 +79,9 @@ class Executor(concurrent.futures.Executor):
         max_workers: int | None = None,
         *,
         initializer: Callable[..., object] | None = None,
-        initargs: Iterable[Any] = (),
+        initargs: Iterable[object] = (),
         max_tasks_per_child: int | None = None,
-        options: Mapping[str, Any] | None = None,
+        options: Mapping[str, object] | None = None,
     ) -> None:
         if initializer is not None and not callable(initializer):
             raise wrong_type("initializer", initializer, "None or a function")
@@ -114,7 +114,7 @@ class Executor(concurrent.futures.Executor):
     # -- calls ---------------------------------------------------------------------------------
 
     def submit(
-        self, fn: Callable[..., T], /, *args: Any, **kwargs: Any
+        self, fn: Callable[..., T], /, *args: object, **kwargs: object
     ) -> concurrent.futures.Future[T]:
         """Run `fn(*args, **kwargs)` in a worker, and return the future of its result.
 
@@ -153,7 +153,7 @@ class Executor(concurrent.futures.Executor):
     def map(
         self,
         fn: Callable[..., T],
-        *iterables: Iterable[Any],
+        *iterables: Iterable[object],
         timeout: float | None = None,
         chunksize: int = 1,
         buffersize: int | None = None,
@@ -265,7 +265,7 @@ class Executor(concurrent.futures.Executor):
         for ref in skate.wait(refs, num_returns=len(refs), timeout=0, fetch_local=False)[0]:
             self._book.running.pop(ref, None)
 
-    def _remote_of(self, fn: Any) -> Any:
+    def _remote_of(self, fn: object) -> Any:
         """Return `fn` as a remote function, made once; None for what `_call` has to call."""
         if fn is self._last[0]:
             return self._last[1]
@@ -330,15 +330,15 @@ def _call(fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     return result
 
 
-def _call_each(fn: Callable[..., Any], chunk: list[Any]) -> list[Any]:
+def _call_each(fn: Callable[..., object], chunk: list[Any]) -> list[Any]:
     return [fn(*args) for args in chunk]
 
 
 def _with_initializer(
-    fn: Callable[..., Any], token: str, initializer: Callable[..., object], initargs: Any
+    fn: Callable[..., object], token: str, initializer: Callable[..., object], initargs: object
 ) -> Callable[..., Any]:
     @functools.wraps(fn)
-    def prepared(*args: Any, **kwargs: Any) -> Any:
+    def prepared(*args: object, **kwargs: object) -> Any:
         _initialized(token, initializer, initargs).lend_to(fn, *args)
         return fn(*args, **kwargs)
 
@@ -357,7 +357,7 @@ def _initialized(token: str, initializer: Callable[..., object], initargs: Any) 
 # -- parts --------------------------------------------------------------------------------------
 
 
-def _chunks(calls: Iterator[Any], size: int) -> Iterator[list[Any]]:
+def _chunks(calls: Iterator[object], size: int) -> Iterator[list[Any]]:
     while chunk := list(itertools.islice(calls, size)):
         yield chunk
 

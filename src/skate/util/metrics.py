@@ -128,7 +128,7 @@ class Metric:
     def _boundaries(self) -> tuple[float, ...]:
         return ()
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         return _rebuilt, (type(self), self._arguments(), self._default_tags)
 
     def _arguments(self) -> tuple[Any, ...]:
@@ -313,7 +313,7 @@ def _is_discarded(name: str) -> bool:
     return True
 
 
-def _checked_keys(keys: Any) -> tuple[str, ...]:
+def _checked_keys(keys: object) -> tuple[str, ...]:
     if not isinstance(keys, tuple) or not all(isinstance(key, str) for key in keys):
         raise TypeError(f"tag_keys must be a tuple of strings; got {keys!r}")
     return keys

@@ -38,7 +38,7 @@ class PlacementGroup:
         self,
         id: PlacementGroupID,
         bundle_cache: list[Bundle] | None = None,
-        _ref: ObjectRef[Any] | None = None,
+        _ref: ObjectRef[object] | None = None,
     ) -> None:
         self.id = id
         self.bundle_cache: list[dict[str, float]] | list[Any] | None = bundle_cache
@@ -120,7 +120,7 @@ class PlacementGroup:
         return f"PlacementGroup({self.id.hex()}, bundles={self.bundle_cache})"
 
 
-def _second(_: Any, value: Any) -> Any:
+def _second(_: object, value: object) -> Any:
     return value
 
 
@@ -210,7 +210,7 @@ def validate_placement_group(
         raise ValueError(f'lifetime must be None or "detached"; got {lifetime!r}')
 
 
-def _handle(ref: ObjectRef[Any], bundles: list[Bundle] | None) -> PlacementGroup:
+def _handle(ref: ObjectRef[object], bundles: list[Bundle] | None) -> PlacementGroup:
     id_bytes = ref.binary()[-PlacementGroupID.SIZE :]
     return PlacementGroup(PlacementGroupID(id_bytes), bundles, ref)
 
@@ -222,7 +222,7 @@ def _refuse(parameter: str, value: object) -> None:
         )
 
 
-def _check_bundles(bundles: Any) -> None:
+def _check_bundles(bundles: object) -> None:
     if not isinstance(bundles, list) or not bundles or not all(map(_is_bundle, bundles)):
         raise ValueError(
             "bundles must be a list of resources, not empty, each with an amount above 0, like "
@@ -271,7 +271,7 @@ def remove_placement_group(placement_group: PlacementGroup) -> None:
         engine.remove_placement_group(placement_group._ref)
 
 
-def _check_group(value: Any) -> None:
+def _check_group(value: object) -> None:
     if not isinstance(value, PlacementGroup):
         raise wrong_type("placement_group", value, "a PlacementGroup")
 

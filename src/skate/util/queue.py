@@ -259,7 +259,7 @@ class _QueueActor:
     async def full(self) -> bool:
         return self._queue.full()
 
-    async def offer(self, item: Any, timeout: float | None) -> str | None:
+    async def offer(self, item: object, timeout: float | None) -> str | None:
         import asyncio
 
         try:
@@ -290,10 +290,10 @@ class _QueueActor:
             return f"{count} wanted, {size} there"
         return [self._queue.get_nowait() for _ in range(count)]
 
-    async def put(self, item: Any, timeout: float | None = None) -> None:
+    async def put(self, item: object, timeout: float | None = None) -> None:
         _raise_if_full(await self.offer(item, timeout))
 
-    async def put_nowait(self, item: Any) -> None:
+    async def put_nowait(self, item: object) -> None:
         await self.put_nowait_batch([item])
 
     async def put_nowait_batch(self, items: list[Any]) -> None:

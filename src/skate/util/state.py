@@ -149,7 +149,7 @@ get_placement_group: Getting = _getter(
 _get_task = _getter(_of("tasks"), "task_id", "")
 
 
-def get_task(id: Any, address: str | None = None, timeout: float = 30) -> StateRow | None:
+def get_task(id: object, address: str | None = None, timeout: float = 30) -> StateRow | None:
     """Return what is known of a task; None if nothing is.
 
     Args:
@@ -228,7 +228,7 @@ def _chosen(rows: Iterable[dict[str, Any]], filters: Filters | None, limit: int)
     return [row for _, row in zip(range(limit), found, strict=False)]
 
 
-def _checked(filter: Any) -> tuple[str, bool, Any]:
+def _checked(filter: object) -> tuple[str, bool, Any]:
     if not isinstance(filter, (tuple, list)) or len(filter) != 3 or not isinstance(filter[0], str):
         raise ValueError(f'a filter is a triple like ("state", "=", "ALIVE"); got {filter!r}')
     key, predicate, value = filter
@@ -237,12 +237,12 @@ def _checked(filter: Any) -> tuple[str, bool, Any]:
     return key.lower(), predicate == "=", value
 
 
-def _fits(row: dict[str, Any], key: str, equal: bool, value: Any) -> bool:
+def _fits(row: dict[str, Any], key: str, equal: bool, value: object) -> bool:
     if key not in row:
         raise ValueError(f"a filter takes one of {', '.join(row)}; got {key!r}")
     return (_comparable(row[key]) == _comparable(value)) is equal
 
 
-def _comparable(value: Any) -> Any:
+def _comparable(value: object) -> Any:
     """Return it as on a command line, where filters come from: 12 is "12", True is "true"."""
     return str(value).lower()

@@ -23,7 +23,7 @@ class Absent:
             raise AttributeError(name)
         return Absent(f"{self._name}.{name}", self._reason)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
         raise NotImplementedError(
             self._reason
             or f"{self._name} is the inside of Ray, which skate does not have: if the program "
@@ -36,12 +36,12 @@ class Absent:
     def __mro_entries__(self, bases: tuple[object, ...]) -> tuple[type, ...]:
         """A class of a program may derive from it; who makes an instance is told."""
 
-        def refuse(cls: type, *args: Any, **kwargs: Any) -> NoReturn:
+        def refuse(cls: type, *args: object, **kwargs: object) -> NoReturn:
             self()
 
         return (type(self._name.rpartition(".")[2], (), {"__new__": refuse}),)
 
-    def __getitem__(self, parameters: Any) -> Absent:
+    def __getitem__(self, parameters: object) -> Absent:
         return self  # in an annotation
 
     def __or__(self, other: object) -> object:

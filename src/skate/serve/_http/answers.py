@@ -36,7 +36,7 @@ _AS_TEXT = (
 )
 
 
-def encode(value: Any) -> tuple[bytes, bytes]:
+def encode(value: object) -> tuple[bytes, bytes]:
     """Return a body and its content type: text for None, bytes and str, JSON for all else."""
     if isinstance(value, str):
         return value.encode(), _TEXT
@@ -47,7 +47,7 @@ def encode(value: Any) -> tuple[bytes, bytes]:
     return json.dumps(value, separators=(",", ":"), default=_plain).encode(), _JSON
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """Return what JSON has for a value that it does not know."""
     if hasattr(value, "model_dump"):  # pydantic
         return value.model_dump(mode="json")

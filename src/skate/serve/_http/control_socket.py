@@ -76,7 +76,7 @@ def pack(specs: Sequence[ApplicationSpec]) -> str:
     return base64.b64encode(pickle.dumps(list(specs))).decode()
 
 
-def ask(port: int, method: str, *arguments: Any) -> Any:
+def ask(port: int, method: str, *arguments: object) -> Any:
     """Return what the instance at a port answers.
 
     Raises:
@@ -116,7 +116,7 @@ def _name(port: int) -> str:
     return f"control-{port}"
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """Return what JSON has for records; enumerations of strings are strings."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return dataclasses.asdict(value)

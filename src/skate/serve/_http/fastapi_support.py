@@ -43,7 +43,7 @@ def bodies_of(cls: type) -> Bodies:
     return [(base.__module__, f"{base.__qualname__}.") for base in cls.__mro__]
 
 
-def adopt_methods(app: Any, bodies: Bodies) -> None:
+def adopt_methods(app: object, bodies: Bodies) -> None:
     """Make the endpoints of `app` that are methods take their `self` from the context."""
     from fastapi import Depends
 
@@ -53,7 +53,7 @@ def adopt_methods(app: Any, bodies: Bodies) -> None:
             _analyse_again(route)
 
 
-def drop_foreign_methods(app: Any, bodies: Bodies) -> None:
+def drop_foreign_methods(app: object, bodies: Bodies) -> None:
     """Remove the endpoints of `app` that are methods of other classes."""
     for owner, route in list(_routes(app)):
         if hasattr(route.endpoint, _MARK) and not _is_method(route.endpoint, bodies):
@@ -70,7 +70,7 @@ def _routes(router: Any) -> Iterator[tuple[Any, Any]]:
             yield router, route
 
 
-def _is_method(endpoint: Callable[..., Any], bodies: Bodies) -> bool:
+def _is_method(endpoint: Callable[..., object], bodies: Bodies) -> bool:
     """Return whether it is a method, also if the class has another of that name by now."""
     return any(
         endpoint.__module__ == module and endpoint.__qualname__.startswith(body)
@@ -78,7 +78,7 @@ def _is_method(endpoint: Callable[..., Any], bodies: Bodies) -> bool:
     )
 
 
-def _inject(endpoint: Any, dependency: Any) -> None:
+def _inject(endpoint: Any, dependency: object) -> None:
     if hasattr(endpoint, _MARK):
         return  # of a base that another class has, too
     signature = inspect.signature(endpoint)
@@ -116,7 +116,7 @@ def teach_pickle() -> None:
             copyreg.pickle(cls, _reduce)
 
 
-def _reduce(value: Any) -> str | tuple[Any, ...]:
+def _reduce(value: object) -> str | tuple[Any, ...]:
     for name, known in vars(sys.modules[type(value).__module__]).items():
         if known is value:
             return name
@@ -129,7 +129,7 @@ def _empty(cls: Any) -> Any:
     return cls.__new__(cls)
 
 
-def _fill(value: Any, state: tuple[dict[str, Any], list[str]]) -> None:
+def _fill(value: object, state: tuple[dict[str, Any], list[str]]) -> None:
     attributes, locks = state
     value.__dict__.update(attributes)
     value.__dict__.update({name: threading.Lock() for name in locks})

@@ -17,7 +17,7 @@ from skate.serve.exceptions import BackPressureError, DeploymentUnavailableError
 _BUILDER = "__serve_build_asgi_app__"
 
 
-def ingress(app: Any = None) -> Callable[..., Any]:
+def ingress(app: object = None) -> Callable[..., Any]:
     """Let an ASGI application answer the HTTP requests to a deployment.
 
     Args:
@@ -61,7 +61,7 @@ class _EmptyIngress:
 _EmptyIngress.__name__ = _EmptyIngress.__qualname__ = "ASGIIngressDeployment"
 
 
-def _check(cls: Any, app: Any) -> None:
+def _check(cls: Any, app: object) -> None:
     if not inspect.isclass(cls):
         raise ValueError(
             f"@serve.ingress must be used with a class, not with {cls!r}. Put @serve.deployment "
@@ -78,7 +78,7 @@ def _check(cls: Any, app: Any) -> None:
         )
 
 
-def _source_of(app: Any, cls: type) -> Any:
+def _source_of(app: object, cls: type) -> Any:
     """Return what the replica makes the application of: a function, or its pickle.
 
     It is pickled here so that routes which are added later do not appear in this deployment.
@@ -91,12 +91,12 @@ def _source_of(app: Any, cls: type) -> Any:
     return serialization.dumps(app, "the application given to serve.ingress").packed()
 
 
-def _is_fastapi(app: Any) -> bool:
+def _is_fastapi(app: object) -> bool:
     fastapi = sys.modules.get("fastapi")  # an application of it could not be here without
     return fastapi is not None and isinstance(app, (fastapi.FastAPI, fastapi.APIRouter))
 
 
-def _with_app(cls: type, source: Any) -> type:
+def _with_app(cls: type, source: object) -> type:
     """Make a subclass that knows its application; the replica starts and ends that."""
 
     class Ingress(cls):  # type: ignore[misc]
@@ -117,7 +117,7 @@ def _with_app(cls: type, source: Any) -> type:
     return Ingress
 
 
-async def _build(servable: Any, cls: Any) -> Any:
+async def _build(servable: object, cls: Any) -> Any:
     """Return the application of this replica."""
     source = cls.__serve_source__
     if source is None:

@@ -367,7 +367,7 @@ class Replica:
         return self.stopping or self.ongoing >= self.options.max_ongoing_requests
 
     async def handle_request(
-        self, method: str, request_id: str, model_id: str, /, *args: Any, **kwargs: Any
+        self, method: str, request_id: str, model_id: str, /, *args: object, **kwargs: object
     ) -> Any:
         """Answer a call of a handle, or refuse it."""
         if self.refuses():
@@ -375,7 +375,7 @@ class Replica:
         return await self.handle_anyway(method, request_id, model_id, *args, **kwargs)
 
     async def handle_anyway(
-        self, method: str, request_id: str, model_id: str, /, *args: Any, **kwargs: Any
+        self, method: str, request_id: str, model_id: str, /, *args: object, **kwargs: object
     ) -> Any:
         """Answer a call that is for this replica and no other, however busy it is."""
         request = self._request(request_id, model_id)

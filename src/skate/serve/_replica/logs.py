@@ -91,7 +91,7 @@ class ReplicaLogs:
         else:
             self._log(line.format("ERROR"), logging.ERROR, error)
 
-    def log_http(self, scope: Mapping[str, Any], status: object, seconds: float) -> None:
+    def log_http(self, scope: Mapping[str, object], status: object, seconds: float) -> None:
         """Log a request over HTTP that has ended."""
         path = getattr(scope.get("route"), "path", None)
         prefix = request_context().route.rstrip("/")

@@ -25,7 +25,7 @@ class UserCodeThreads:
         self._started = 0
         self._unfinished = 0  # counted on the loop
 
-    async def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    async def run(self, function: Callable[..., object], *args: object, **kwargs: object) -> Any:
         """Return the result of the function, run in a thread and in this task's context."""
         future: asyncio.Future[Any] = self._loop.create_future()
         self._unfinished += 1

@@ -107,7 +107,7 @@ class UserCode:
             )
         return result
 
-    async def run(self, function: Function, *args: Any, **kwargs: Any) -> Any:
+    async def run(self, function: Function, *args: object, **kwargs: object) -> Any:
         """Run a function of the user's where it belongs: a coroutine here, others in a thread."""
         if is_async(function):
             result = function(*args, **kwargs)

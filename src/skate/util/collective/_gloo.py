@@ -113,13 +113,13 @@ class GlooGroup:
                 if not attempts:
                     raise
 
-    def allreduce(self, tensor: Any, op: ReduceOp) -> None:
+    def allreduce(self, tensor: object, op: ReduceOp) -> None:
         options = dist.AllreduceOptions()
         options.reduceOp = _OPS[op]
         with _in_place(tensor) as dense:
             self._group.allreduce(dense, options).wait()
 
-    def reduce(self, tensor: Any, dst_rank: int, op: ReduceOp) -> None:
+    def reduce(self, tensor: object, dst_rank: int, op: ReduceOp) -> None:
         options = dist.ReduceOptions()
         options.rootRank = dst_rank
         options.reduceOp = _OPS[op]
@@ -130,27 +130,27 @@ class GlooGroup:
             # gloo uses the memory of the others for intermediate sums.
             self._group.reduce([_to_read(tensor).clone()], options).wait()
 
-    def broadcast(self, tensor: Any, src_rank: int) -> None:
+    def broadcast(self, tensor: object, src_rank: int) -> None:
         options = dist.BroadcastOptions()
         options.rootRank = src_rank
         with _in_place(tensor, read_only=self.rank == src_rank) as dense:
             self._group.broadcast(dense, options).wait()
 
-    def allgather(self, tensor_list: list[Any], tensor: Any) -> None:
+    def allgather(self, tensor_list: list[Any], tensor: object) -> None:
         with _in_place(*tensor_list) as dense:
             self._group.allgather([dense], [_to_read(tensor)]).wait()
 
-    def reducescatter(self, tensor: Any, tensor_list: list[Any], op: ReduceOp) -> None:
+    def reducescatter(self, tensor: object, tensor_list: list[Any], op: ReduceOp) -> None:
         options = dist.ReduceScatterOptions()
         options.reduceOp = _OPS[op]
         inputs = [_to_read(part) for part in tensor_list]
         with _in_place(tensor) as dense:
             self._group.reduce_scatter(dense, [inputs], options).wait()
 
-    def send(self, tensor: Any, dst_rank: int) -> None:
+    def send(self, tensor: object, dst_rank: int) -> None:
         self._group.send([_to_read(tensor)], dst_rank, 0).wait()
 
-    def recv(self, tensor: Any, src_rank: int) -> None:
+    def recv(self, tensor: object, src_rank: int) -> None:
         with _in_place(tensor) as dense:
             self._group.recv(dense, src_rank, 0).wait()
 
@@ -162,7 +162,7 @@ class GlooGroup:
 
 
 @contextmanager
-def _in_place(*values: Any, read_only: bool = False) -> Iterator[list[Tensor]]:
+def _in_place(*values: object, read_only: bool = False) -> Iterator[list[Tensor]]:
     """Yield the values as dense tensors; what is written there ends up in the values."""
     if read_only:
         yield [_to_read(value) for value in values]
@@ -175,11 +175,11 @@ def _in_place(*values: Any, read_only: bool = False) -> Iterator[list[Tensor]]:
             view.copy_(result)
 
 
-def _to_read(value: Any) -> Tensor:
+def _to_read(value: object) -> Tensor:
     return _view(value).contiguous()
 
 
-def _view(value: Any) -> Tensor:
+def _view(value: object) -> Tensor:
     if isinstance(value, torch.Tensor):
         return value.detach()
     if not isinstance(value, np.ndarray):

@@ -155,7 +155,7 @@ def nccl_available() -> bool:
 # -- operations ---------------------------------------------------------------------------------
 
 
-def allreduce(tensor: Any, group_name: str = "default", op: ReduceOp = ReduceOp.SUM) -> None:
+def allreduce(tensor: object, group_name: str = "default", op: ReduceOp = ReduceOp.SUM) -> None:
     """Replace a tensor in every process by the combination of all of them.
 
     Args:
@@ -167,7 +167,7 @@ def allreduce(tensor: Any, group_name: str = "default", op: ReduceOp = ReduceOp.
 
 
 def reduce(
-    tensor: Any, dst_rank: int = 0, group_name: str = "default", op: ReduceOp = ReduceOp.SUM
+    tensor: object, dst_rank: int = 0, group_name: str = "default", op: ReduceOp = ReduceOp.SUM
 ) -> None:
     """Replace a tensor in one process by the combination of all of them.
 
@@ -181,7 +181,7 @@ def reduce(
     group.reduce(tensor, _checked_rank(group, dst_rank), op)
 
 
-def broadcast(tensor: Any, src_rank: int = 0, group_name: str = "default") -> None:
+def broadcast(tensor: object, src_rank: int = 0, group_name: str = "default") -> None:
     """Replace a tensor in every process by that of one of them.
 
     Args:
@@ -193,7 +193,7 @@ def broadcast(tensor: Any, src_rank: int = 0, group_name: str = "default") -> No
     group.broadcast(tensor, _checked_rank(group, src_rank))
 
 
-def allgather(tensor_list: list[Any], tensor: Any, group_name: str = "default") -> None:
+def allgather(tensor_list: list[Any], tensor: object, group_name: str = "default") -> None:
     """Fill a list with the tensors of all processes, in the order of their ranks.
 
     Args:
@@ -206,7 +206,7 @@ def allgather(tensor_list: list[Any], tensor: Any, group_name: str = "default") 
 
 
 def reducescatter(
-    tensor: Any,
+    tensor: object,
     tensor_list: list[Any],
     group_name: str = "default",
     op: ReduceOp = ReduceOp.SUM,
@@ -223,7 +223,7 @@ def reducescatter(
     group.reducescatter(tensor, _checked_list(group, tensor_list), op)
 
 
-def send(tensor: Any, dst_rank: int, group_name: str = "default") -> None:
+def send(tensor: object, dst_rank: int, group_name: str = "default") -> None:
     """Send a tensor to another process, which has to receive it.
 
     Args:
@@ -235,7 +235,7 @@ def send(tensor: Any, dst_rank: int, group_name: str = "default") -> None:
     group.send(tensor, _checked_peer(group, dst_rank))
 
 
-def recv(tensor: Any, src_rank: int, group_name: str = "default") -> None:
+def recv(tensor: object, src_rank: int, group_name: str = "default") -> None:
     """Fill a tensor with what another process sends.
 
     Args:
@@ -310,7 +310,7 @@ def _checked_peer(group: GlooGroup, rank: int) -> int:
     return rank
 
 
-def _checked_list(group: GlooGroup, tensors: Any) -> list[Any]:
+def _checked_list(group: GlooGroup, tensors: object) -> list[Any]:
     if not isinstance(tensors, list) or len(tensors) != group.world_size:
         raise RuntimeError(
             f"tensor_list must be a list of {group.world_size} tensors, one for each process; "

@@ -12,7 +12,7 @@ from skate.util.dask.scheduler import ray_dask_get, ray_dask_get_sync
 _persist = dask.base.persist
 
 
-def ray_dask_persist(*args: Any, scheduler: Any = None, **kwargs: Any) -> Any:
+def ray_dask_persist(*args: object, scheduler: object = None, **kwargs: object) -> Any:
     """Call `dask.persist`; on skate, collections keep references to their parts.
 
     Args:

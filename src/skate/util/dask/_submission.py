@@ -24,7 +24,7 @@ class Submission:
         self._hooks = hooks
         self._options = options
 
-    def submit(self, _execute: Any, batch: list[Any]) -> Future[list[Any]]:
+    def submit(self, _execute: object, batch: list[Any]) -> Future[list[Any]]:
         """Stand in for an executor's `submit`, which would call `_execute` with the batch."""
         done: Future[list[Any]] = Future()
         done.set_result(
@@ -32,7 +32,7 @@ class Submission:
         )
         return done
 
-    def _result(self, key: Any, task: Any, values: dict[Any, Any]) -> Any:
+    def _result(self, key: object, task: object, values: dict[Any, Any]) -> Any:
         """Return the reference of the result, or the result itself if there is nothing to run."""
         answers = [hook(task, key, values) for hook in self._hooks.ray_presubmit_cbs]
         given = next((answer for answer in answers if answer is not None), None)

@@ -45,7 +45,7 @@ class RayDaskCallback(Callback):  # type: ignore[misc]
 
     ray_active: ClassVar[set[RayCallback]] = set()
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, **kwargs: object) -> None:
         for name in RayCallback._fields:
             if (hook := kwargs.pop(name, None)) is not None:
                 setattr(self, f"_{name}", hook)
@@ -115,7 +115,7 @@ def unpack_ray_callbacks(cbs: Iterable[RayDaskCallback | RayCallback] | None) ->
 
 
 @contextmanager
-def local_ray_callbacks(callbacks: Any = None) -> Iterator[Any]:
+def local_ray_callbacks(callbacks: object = None) -> Iterator[Any]:
     """Yield the callbacks given, or the active ones: those are for the outermost scheduler alone.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 
-def dataframe_optimize(dsk: Any, keys: Any, **kwargs: Any) -> Any:
+def dataframe_optimize(dsk: object, keys: object, **kwargs: object) -> Any:
     """Return a graph as it is, for `dask.config.set(dataframe_optimize=...)`.
 
     Args:

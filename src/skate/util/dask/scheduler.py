@@ -39,16 +39,16 @@ def disable_dask_on_ray() -> dask.config.set:
 
 
 def ray_dask_get(
-    dsk: Any,
-    keys: Any,
+    dsk: object,
+    keys: object,
     *,
-    ray_callbacks: Any = None,
+    ray_callbacks: object = None,
     ray_persist: bool = False,
-    ray_remote_args: Mapping[str, Any] | None = None,
+    ray_remote_args: Mapping[str, object] | None = None,
     num_workers: int | None = None,
-    pool: Any = None,
+    pool: object = None,
     _ray_enable_progress_bar: bool | None = None,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> Any:
     """Run a graph of Dask: one task each, all submitted at once, in Dask's order.
 
@@ -89,7 +89,7 @@ def ray_dask_get(
     return result
 
 
-def ray_dask_get_sync(dsk: Any, keys: Any, **kwargs: Any) -> Any:
+def ray_dask_get_sync(dsk: object, keys: object, **kwargs: Any) -> Any:
     """Run a graph of Dask as `ray_dask_get` does: Ray submits without threads here, skate always.
 
     Args:
@@ -100,18 +100,18 @@ def ray_dask_get_sync(dsk: Any, keys: Any, **kwargs: Any) -> Any:
     return ray_dask_get(dsk, keys, **kwargs)
 
 
-def _values(references: Any) -> Any:
+def _values(references: object) -> Any:
     """Return the same tuples of tuples, with values in place of references; all got at once."""
     flat: list[skate.ObjectRef[Any]] = []
 
-    def collect(part: Any) -> None:
+    def collect(part: object) -> None:
         if isinstance(part, tuple):
             for item in part:
                 collect(item)
         elif isinstance(part, skate.ObjectRef):
             flat.append(part)
 
-    def replace(part: Any) -> Any:
+    def replace(part: object) -> Any:
         if isinstance(part, tuple):
             return tuple(map(replace, part))
         return next(values) if isinstance(part, skate.ObjectRef) else part
@@ -124,7 +124,7 @@ def _values(references: Any) -> Any:
 # -- options --------------------------------------------------------------------------------------
 
 
-def _options_of_keys(dsk: Any, common: Mapping[str, Any]) -> dict[Any, dict[str, Any]]:
+def _options_of_keys(dsk: object, common: Mapping[str, object]) -> dict[Any, dict[str, Any]]:
     """Return the options of each task; those of None are for all that have none of their own."""
     around = dask.get_annotations()
     of_keys = _annotations(dsk)
@@ -135,7 +135,7 @@ def _options_of_keys(dsk: Any, common: Mapping[str, Any]) -> dict[Any, dict[str,
     return {None: basic, **{key: {**basic, **options} for key, options in own.items()}}
 
 
-def _annotations(dsk: Any) -> dict[str, dict[Any, Any]]:
+def _annotations(dsk: object) -> dict[str, dict[Any, Any]]:
     """Return what `dask.annotate` said of the parts of a graph: kind, key, value."""
     if hasattr(dsk, "__dask_annotations__"):
         found: dict[str, dict[Any, Any]] = dsk.__dask_annotations__()
@@ -147,7 +147,7 @@ def _annotations(dsk: Any) -> dict[str, dict[Any, Any]]:
     return found
 
 
-def _resources(received: Any) -> str:
+def _resources(received: object) -> str:
     return (
         f"resources={received!r} is for dask.distributed; here they are an option of tasks: "
         'write ray_remote_args={"resources": {...}}'

@@ -47,9 +47,9 @@ class Pool:
         self,
         processes: int | None = None,
         initializer: Callable[..., object] | None = None,
-        initargs: Iterable[Any] | None = None,
+        initargs: Iterable[object] | None = None,
         maxtasksperchild: int | None = None,
-        context: Any = None,
+        context: object = None,
         ray_address: str | None = None,
         ray_remote_args: dict[str, Any] | None = None,
     ) -> None:
@@ -76,7 +76,7 @@ class Pool:
     def apply(
         self,
         func: Function,
-        args: Iterable[Any] | None = None,
+        args: Iterable[object] | None = None,
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         """Call a function in one of the processes, and wait for its result.
@@ -94,7 +94,7 @@ class Pool:
     def apply_async(
         self,
         func: Function,
-        args: Iterable[Any] | None = None,
+        args: Iterable[object] | None = None,
         kwargs: dict[str, Any] | None = None,
         callback: Callback | None = None,
         error_callback: Callback | None = None,
@@ -125,7 +125,7 @@ class Pool:
     # -- many calls ----------------------------------------------------------------------------
 
     def map(
-        self, func: Function, iterable: Iterable[Any], chunksize: int | None = None
+        self, func: Function, iterable: Iterable[object], chunksize: int | None = None
     ) -> list[Any]:
         """Return `[func(item) for item in iterable]`, computed in parallel.
 
@@ -146,7 +146,7 @@ class Pool:
     def map_async(
         self,
         func: Function,
-        iterable: Iterable[Any],
+        iterable: Iterable[object],
         chunksize: int | None = None,
         callback: Callback | None = None,
         error_callback: Callback | None = None,
@@ -164,7 +164,7 @@ class Pool:
         return self._run(func, self._chunks(calls, chunksize), False, callback, error_callback)
 
     def starmap(
-        self, func: Function, iterable: Iterable[Iterable[Any]], chunksize: int | None = None
+        self, func: Function, iterable: Iterable[Iterable[object]], chunksize: int | None = None
     ) -> list[Any]:
         """Return `[func(*item) for item in iterable]`, computed in parallel.
 
@@ -185,7 +185,7 @@ class Pool:
     def starmap_async(
         self,
         func: Function,
-        iterable: Iterable[Iterable[Any]],
+        iterable: Iterable[Iterable[object]],
         callback: Callback | None = None,
         error_callback: Callback | None = None,
         *,
@@ -204,7 +204,7 @@ class Pool:
         return self._run(func, self._chunks(calls, chunksize), False, callback, error_callback)
 
     def imap(
-        self, func: Function, iterable: Iterable[Any], chunksize: int | None = 1
+        self, func: Function, iterable: Iterable[object], chunksize: int | None = 1
     ) -> IMapIterator:
         """Compute as `map` does, but lazily: inputs are taken as results are.
 
@@ -225,7 +225,7 @@ class Pool:
         return self._imap(func, iterable, chunksize, ordered=True)
 
     def imap_unordered(
-        self, func: Function, iterable: Iterable[Any], chunksize: int | None = 1
+        self, func: Function, iterable: Iterable[object], chunksize: int | None = 1
     ) -> IMapIterator:
         """Compute as `imap` does, with each result as soon as it is there.
 
@@ -266,7 +266,7 @@ class Pool:
         if hasattr(self, "_dispatcher"):
             self._dispatcher.close()
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         raise TypeError("a Pool cannot be sent to other processes; make one there")
 
     # -- chunks --------------------------------------------------------------------------------
@@ -289,7 +289,7 @@ class Pool:
         return result
 
     def _imap(
-        self, func: Function, iterable: Iterable[Any], chunksize: int | None, ordered: bool
+        self, func: Function, iterable: Iterable[object], chunksize: int | None, ordered: bool
     ) -> IMapIterator:
         _check_callable("func", func)
         self._dispatcher.check_open()
@@ -311,7 +311,7 @@ class Pool:
         return list(_chunked(calls, chunksize))
 
 
-def _chunked(calls: Iterable[Any], size: int) -> Iterator[list[Any]]:
+def _chunked(calls: Iterable[object], size: int) -> Iterator[list[Any]]:
     _check_positive("chunksize", size)
     iterator = iter(calls)
     while chunk := list(islice(iterator, min(size, sys.maxsize))):

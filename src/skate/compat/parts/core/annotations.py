@@ -14,7 +14,7 @@ class RayDeprecationWarning(DeprecationWarning):
     """Something will go."""
 
 
-def _mark(*args: Any, **facts: Any) -> object:
+def _mark(*args: object, **facts: object) -> object:
     if len(args) == 1 and not facts and callable(args[0]):
         return args[0]
 

@@ -6,7 +6,7 @@ import functools
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from skate._core import retries
 
@@ -21,8 +21,8 @@ def call_with_retry(
     match: Sequence[str] | None = None,
     max_attempts: int = 10,
     max_backoff_s: int = 32,
-    *args: Any,
-    **kwargs: Any,
+    *args: object,
+    **kwargs: object,
 ) -> R:
     """Call `f(*args, **kwargs)` until it does not raise.
 
@@ -49,7 +49,7 @@ def retry(
 
     def decorate(function: Callable[..., R]) -> Callable[..., R]:
         @functools.wraps(function)
-        def call(*args: Any, **kwargs: Any) -> R:
+        def call(*args: object, **kwargs: object) -> R:
             return call_with_retry(
                 function, description, match, max_attempts, max_backoff_s, *args, **kwargs
             )

@@ -13,7 +13,7 @@ def __getattr__(name: str) -> Callable[..., Any]:
     if name not in _NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
-    def refuse(*args: Any, **kwargs: Any) -> Any:
+    def refuse(*args: object, **kwargs: object) -> Any:
         raise NotImplementedError(
             f"ray.util.state.{name}() asks a service of a Ray cluster that does not exist on one "
             "machine: the others of ray.util.state say what there is"

@@ -36,7 +36,7 @@ class DelegatingBlockBuilder:
         self._blocks: list[Any] = []
         self._rows: list[Any] = []
 
-    def add(self, item: Any) -> None:
+    def add(self, item: object) -> None:
         """One more row."""
         self._rows.append(item)
 
@@ -123,7 +123,7 @@ def _ordered(frame: Any) -> object:
     return import_module("pandas").DataFrame(sorted(rows, key=repr), columns=names, dtype=object)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """The value as others of the same meaning are, too: numbers as floats, arrays as lists."""
     if hasattr(value, "tolist"):
         value = value.tolist()
