@@ -206,7 +206,8 @@ def _lists_like(array: pa.Array, counts: Array, values: pa.Array) -> pa.Array:
 
 
 def _lengths(array: pa.Array) -> Array:
-    return pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+    lengths: Array = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+    return lengths
 
 
 def _owners(array: pa.Array) -> Array:
