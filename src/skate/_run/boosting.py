@@ -67,6 +67,37 @@ class BoostingReports:
             report(self._last, checkpoint=Checkpoint.from_directory(folder))
 
 
+class BoostingCallback:
+    """What callbacks of gradient boosting libraries are made with, whatever the library.
+
+    Args:
+        metrics: Names to report, or a dictionary from names to report to the library's own; None
+            reports all.
+        filename: The file of a checkpoint that has the model; None is `CHECKPOINT_NAME`.
+        frequency: At every how many iterations the model is reported; 0 is never.
+        checkpoint_at_end: Whether it is reported at the end.
+        results_postprocessing_fn: Changes the metrics before they are reported.
+    """
+
+    CHECKPOINT_NAME: str
+
+    def __init__(
+        self,
+        metrics: Wanted = None,
+        filename: str | None = None,
+        frequency: int = 0,
+        checkpoint_at_end: bool = True,
+        results_postprocessing_fn: Callable[[Metrics], Metrics] | None = None,
+    ) -> None:
+        self._reports = BoostingReports(
+            metrics,
+            filename or self.CHECKPOINT_NAME,
+            frequency,
+            checkpoint_at_end,
+            results_postprocessing_fn,
+        )
+
+
 def chosen(found: Mapping[str, object], wanted: Wanted) -> Metrics:
     """The metrics to report, by the names to report them under."""
     if not wanted:

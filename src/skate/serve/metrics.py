@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from skate.serve.context import current_replica, request_context
 from skate.util import metrics
@@ -25,7 +25,7 @@ def _all_keys(tag_keys: Sequence[str] | None) -> tuple[str, ...]:
     return (*given, *added)
 
 
-def _tags(tags: dict[str, str] | None) -> dict[str, str] | None:
+def _with_replica(tags: Mapping[str, str]) -> Mapping[str, str]:
     replica = current_replica()
     if replica is None:
         return tags
@@ -35,10 +35,22 @@ def _tags(tags: dict[str, str] | None) -> dict[str, str] | None:
         "application": replica.app_name,
         _OF_REQUEST: request_context().route,
     }
-    return {**own, **(tags or {})}
+    return {**own, **tags}
 
 
-class Counter(metrics.Counter):
+class _OfReplica(metrics.Metric):
+    """Adds to every record which replica it comes from."""
+
+    def __init__(
+        self, name: str, description: str = "", tag_keys: Sequence[str] | None = None
+    ) -> None:
+        super().__init__(name, description, _all_keys(tag_keys))
+
+    def _tags(self, tags: Mapping[str, str]) -> metrics.Tags:
+        return super()._tags(_with_replica(tags))
+
+
+class Counter(_OfReplica, metrics.Counter):
     """A number that only grows, with tags that say which replica it comes from.
 
     Args:
@@ -47,17 +59,8 @@ class Counter(metrics.Counter):
         tag_keys: Keys of your own tags, which every measurement gives or has a default for.
     """
 
-    def __init__(
-        self, name: str, description: str = "", tag_keys: Sequence[str] | None = None
-    ) -> None:
-        super().__init__(name, description, _all_keys(tag_keys))
 
-    def inc(self, value: float = 1.0, tags: dict[str, str] | None = None) -> None:
-        """Add `value`, which is above 0; `tags` are by their keys."""
-        super().inc(value, _tags(tags))
-
-
-class Gauge(metrics.Gauge):
+class Gauge(_OfReplica, metrics.Gauge):
     """A number that goes up and down, with tags that say which replica it comes from.
 
     Args:
@@ -66,17 +69,8 @@ class Gauge(metrics.Gauge):
         tag_keys: Keys of your own tags, which every measurement gives or has a default for.
     """
 
-    def __init__(
-        self, name: str, description: str = "", tag_keys: Sequence[str] | None = None
-    ) -> None:
-        super().__init__(name, description, _all_keys(tag_keys))
 
-    def set(self, value: float | None, tags: dict[str, str] | None = None) -> None:
-        """Make `value` the number; `tags` are by their keys."""
-        super().set(value, _tags(tags))
-
-
-class Histogram(metrics.Histogram):
+class Histogram(_OfReplica, metrics.Histogram):
     """How often values fell between boundaries, with tags that say which replica it comes from.
 
     Args:
@@ -93,8 +87,4 @@ class Histogram(metrics.Histogram):
         boundaries: list[float] | None = None,
         tag_keys: Sequence[str] | None = None,
     ) -> None:
-        super().__init__(name, description, boundaries, _all_keys(tag_keys))
-
-    def observe(self, value: float, tags: dict[str, str] | None = None) -> None:
-        """Count `value` in; `tags` are by their keys."""
-        super().observe(value, _tags(tags))
+        metrics.Histogram.__init__(self, name, description, boundaries, _all_keys(tag_keys))

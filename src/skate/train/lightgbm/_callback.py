@@ -3,35 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any
 
 import lightgbm
 
-from skate._run.boosting import BoostingReports, Metrics, Wanted
+from skate._run.boosting import BoostingCallback, Metrics
 from skate._run.checkpoint import Checkpoint
 
 MODEL_FILE = "model.txt"
 
 
-class TrainReportCallback:
+class TrainReportCallback(BoostingCallback):
     """For `lightgbm.train(…, callbacks=[TrainReportCallback()])`: reports the metrics of each
     iteration, as "validation-l2", and the model every `frequency` iterations and at the end."""
 
     CHECKPOINT_NAME = MODEL_FILE
     order = 20  # behind those that record the metrics
-
-    def __init__(
-        self,
-        metrics: Wanted = None,
-        filename: str = MODEL_FILE,
-        frequency: int = 0,
-        checkpoint_at_end: bool = True,
-        results_postprocessing_fn: Callable[[Metrics], Metrics] | None = None,
-    ) -> None:
-        self._reports = BoostingReports(
-            metrics, filename, frequency, checkpoint_at_end, results_postprocessing_fn
-        )
 
     def __call__(self, env: lightgbm.callback.CallbackEnv) -> None:
         found = _metrics(env.evaluation_result_list or ())

@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any
 
 import xgboost
 
-from skate._run.boosting import BoostingReports, Metrics, Wanted
+from skate._run.boosting import BoostingCallback
 from skate._run.checkpoint import Checkpoint
 
 MODEL_FILE = "model.ubj"
 
 
-class TrainReportCallback(xgboost.callback.TrainingCallback):
+class TrainReportCallback(BoostingCallback, xgboost.callback.TrainingCallback):
     """For `xgboost.train(…, callbacks=[TrainReportCallback()])`: reports the metrics of each
     iteration, as "validation-rmse", and the model every `frequency` iterations and at the end."""
 
     CHECKPOINT_NAME = MODEL_FILE
-
-    def __init__(
-        self,
-        metrics: Wanted = None,
-        filename: str = MODEL_FILE,
-        frequency: int = 0,
-        checkpoint_at_end: bool = True,
-        results_postprocessing_fn: Callable[[Metrics], Metrics] | None = None,
-    ) -> None:
-        self._reports = BoostingReports(
-            metrics, filename, frequency, checkpoint_at_end, results_postprocessing_fn
-        )
 
     def after_iteration(self, model: xgboost.Booster, epoch: int, evals_log: Any) -> bool:
         found = {

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from skate._run.boosting import Metrics, Wanted
+from skate._run.boosting import BoostingCallback, Metrics, Wanted
 
 
-class ModelsInBetween:
+class ModelsInBetween(BoostingCallback):
     """A model every few iterations, not only at the end: a scheduler may stop a trial before."""
-
-    CHECKPOINT_NAME: str
 
     def __init__(
         self,
@@ -21,11 +19,7 @@ class ModelsInBetween:
         results_postprocessing_fn: Callable[[Metrics], Metrics] | None = None,
     ) -> None:
         super().__init__(
-            metrics,  # type: ignore[call-arg]
-            filename or self.CHECKPOINT_NAME,
-            frequency,
-            checkpoint_at_end,
-            results_postprocessing_fn,
+            metrics, filename, frequency, checkpoint_at_end, results_postprocessing_fn
         )
 
 
