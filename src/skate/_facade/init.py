@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from skate._core import options as option_table
 from skate._core.argument_checks import mapping, wrong_type, wrong_value
@@ -257,17 +257,7 @@ def init(
     logging_setup.configure_own(
         logging_setup.chosen_level(log_level, logging_level), logging_format
     )
-    job = _checked("job_config", job_config, "skate.job_config", "JobConfig")
-    of_job = job._for_init() if job is not None else {}
-    logging_config = _checked(
-        "logging_config",
-        logging_config or of_job.get("logging_config") or logging_setup.config_of_environment(),
-        "skate.logging_config",
-        "LoggingConfig",
-    )
-    runtime_env = logging_setup.apply_config(
-        logging_config, runtime_env or of_job.get("runtime_env")
-    )
+    job = _of_job(job_config, logging_config, runtime_env, namespace)
     wanted = {
         "address": _checked_address(address, kwargs.get("_system_config")),
         "engine": "inline" if local_mode else engine,
@@ -277,12 +267,10 @@ def init(
         "resources": option_table.custom_resources("resources", resources),
         "labels": _labels(labels),
         "object_store_memory": _store_memory(object_store_memory),
-        "namespace": option_table.namespace(
-            "namespace", of_job.get("namespace") if namespace is None else namespace
-        ),
-        "runtime_env": option_table.runtime_env("runtime_env", runtime_env),
+        "namespace": option_table.namespace("namespace", job.namespace),
+        "runtime_env": option_table.runtime_env("runtime_env", job.runtime_env),
         "log_to_driver": None if logging_setup.shows_output(log_to_driver) else False,
-        "log_prefix": None if logging_config is None else False,
+        "log_prefix": False if job.sets_up_logging else None,
         "preload": _module_names("preload", preload),
         "spill_dir": spill_dir,
         "memory_guard": memory_guard,
@@ -295,6 +283,36 @@ def init(
         started = _start(wanted, ignore_reinit_error)
         show(started)
     return ClientContext(started)
+
+
+class _OfJob(NamedTuple):
+    """What `init` and its `job_config` say together."""
+
+    namespace: str | None
+    runtime_env: dict[str, Any] | None
+    sets_up_logging: bool
+
+
+def _of_job(
+    job_config: object,
+    logging_config: object,
+    runtime_env: dict[str, Any] | None,
+    namespace: str | None,
+) -> _OfJob:
+    """Set logging up, and return the rest; what `init` says itself comes before its job."""
+    job = _checked("job_config", job_config, "skate.job_config", "JobConfig")
+    said = job._for_init() if job is not None else {}
+    logging_config = _checked(
+        "logging_config",
+        logging_config or said.get("logging_config") or logging_setup.config_of_environment(),
+        "skate.logging_config",
+        "LoggingConfig",
+    )
+    runtime_env = logging_setup.apply_config(
+        logging_config, runtime_env or said.get("runtime_env")
+    )
+    namespace = said.get("namespace") if namespace is None else namespace
+    return _OfJob(namespace, runtime_env, logging_config is not None)
 
 
 def _checked_address(address: object, config: object) -> str | None:
