@@ -104,7 +104,9 @@ def own_imports_only(request: pytest.FixtureRequest) -> Iterator[None]:
     from skate.engine.local.hub import servers
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(servers, "_SLOW", without_imports_of_others(module, servers._SLOW))
+        for names in ("_QUICK", "_SLOW"):
+            own = without_imports_of_others(module, getattr(servers, names))
+            patch.setattr(servers, names, own)
         yield
 
 

@@ -13,11 +13,14 @@ from tests.imports_of_others import without_imports_of_others
 
 FOREIGN = email.header.__name__
 TEXT = """
+from skate import tune
 from tests.support import offline_trackers
 
 def test_made_up():
-    import colorsys.parts
+    import colorsys
 """
+OWN = ("colorsys", "wandb", "skate.tune._made_up", "numpy", "not_imported_yet")
+OTHERS = ("colors", "skate.data._made_up", "skate.util.dask", "torch", FOREIGN)
 
 
 def test_modules_stay_that_a_file_or_its_helpers_mention(
@@ -26,7 +29,6 @@ def test_modules_stay_that_a_file_or_its_helpers_mention(
     (tmp_path / "skate_made_up_test.py").write_text(TEXT)
     monkeypatch.syspath_prepend(tmp_path)
     test = import_module("skate_made_up_test")
-    for name in ("colorsys", "wandb", "skate.util.wordless"):
+    for name in (*OWN[:-1], *OTHERS):
         monkeypatch.setitem(sys.modules, name, test)
-    asked = ("colorsys", "wandb", "skate.util.wordless", FOREIGN, "not_imported_yet")
-    assert without_imports_of_others(test, asked) == ("colorsys", "wandb", "not_imported_yet")
+    assert without_imports_of_others(test, (*OTHERS, *OWN)) == OWN
