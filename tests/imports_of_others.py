@@ -8,9 +8,9 @@ a second of a processor each time, or several. A session should find what its ow
 from __future__ import annotations
 
 import functools
-import inspect
 import re
 import sys
+from pathlib import Path
 from types import ModuleType
 
 _LIBRARIES = ("data", "train", "tune", "predict", "serve")
@@ -46,6 +46,7 @@ def _has_library(source: str, name: str) -> bool:
 @functools.cache
 def _text_around(test: ModuleType) -> str:
     """Return the source of a module and of the modules of tests whose names it has."""
-    homes = {getattr(value, "__module__", None) or "" for value in vars(test).values()}
-    helpers = {sys.modules[home] for home in homes if home.startswith("tests.")}
-    return "\n".join(inspect.getsource(module) for module in {test, *helpers})
+    homes = [getattr(value, "__module__", None) for value in vars(test).values()]
+    helpers = {sys.modules.get(str(home)) for home in homes if str(home).startswith("tests.")}
+    files = [getattr(module, "__file__", None) for module in {test, *helpers}]
+    return "\n".join(Path(file).read_text() for file in files if file)
