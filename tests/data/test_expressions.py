@@ -344,6 +344,11 @@ class TestKinds:
         table = pa.table({"a": [5, 6, None]})
         assert inside.evaluate(table).to_pylist() == [True, False, False]
         assert outside.evaluate(table).to_pylist() == [False, True, True]
+        for type_ in (pa.string(), pa.large_string(), pa.int64(), pa.bool_(), pa.date32()):
+            empty = pa.table({"a": pa.nulls(2, type_)})
+            assert col("a").is_in([]).evaluate(empty).to_pylist() == [False, False]
+            assert col("a").not_in([]).evaluate(empty).to_pylist() == [True, True]
+            assert col("a").is_in([None]).evaluate(empty).to_pylist() == [True, True]
         with pytest.raises(TypeError, match="is_in takes a list"):
             BinaryExpr(Operation.IN, col("a"), col("b"))
 
@@ -395,6 +400,12 @@ class TestKinds:
 @pytest.mark.parametrize("value", [[1, 2], b"a\0", {"k": 1}, datetime.date(2024, 2, 29), None])
 def test_any_value_is_a_column(value):
     assert skate.data.range(2).with_column("v", lit(value)).take(1) == [{"id": 0, "v": value}]
+
+
+def test_missing_values_are_filled():
+    table = pa.table({"a": [1, None], "b": pa.nulls(2)})
+    assert col("a").fill_null(7).evaluate(table).to_pylist() == [1, 7]
+    assert col("b").fill_null("x").evaluate(table).to_pylist() == ["x", "x"]
 
 
 def test_lists_of_fixed_size_are_sorted():

@@ -53,3 +53,10 @@ def floor_quotient(a: Column | pa.Scalar, b: Column | pa.Scalar) -> object:
 
 def remainder(a: object, b: object) -> object:
     return pc.subtract(a, pc.multiply(b, floor_quotient(a, b)))
+
+
+def filled(values: Any, fill_value: object) -> object:
+    """Without missing values; a column of nothing else has the type of the value."""
+    if pa.types.is_null(values.type):
+        values = values.cast(pa.scalar(fill_value).type)
+    return pc.fill_null(values, fill_value)

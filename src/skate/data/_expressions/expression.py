@@ -15,6 +15,7 @@ import pyarrow as pa
 from skate.data._arrow.blocks import Block, missing_column
 from skate.data._arrow.compute import pc
 from skate.data._arrow.type_kinds import arrow_type
+from skate.data._expressions.arithmetic import filled
 from skate.data._expressions.namespaces import Arrays, Dates, Lists, Maps, Strings, Structs
 from skate.data._expressions.operations import HOW, UNARY, Operation
 
@@ -211,7 +212,7 @@ class Expr:
 
     def fill_null(self, value: object) -> Expr:
         return Expr(
-            partial(_called_with, pc.fill_null, self, {"fill_value": value}),
+            partial(_called_with, filled, self, {"fill_value": value}),
             f"{self}.fill_null({value!r})",
             (self,),
         )

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
 from skate.data._arrow.compute import pc
 from skate.data._expressions.arithmetic import floor_quotient, ratio, remainder, sum_of
 
@@ -56,7 +58,10 @@ class How(NamedTuple):
 
 
 def _is_in(values: Any, options: Any) -> Any:
-    return pc.is_in(values, value_set=options.values)
+    listed = options.values
+    if pa.types.is_null(listed.type):  # none at all, which Arrow takes for a few types only
+        listed = listed.cast(values.type)
+    return pc.is_in(values, value_set=listed)
 
 
 def _divided(a: Any, b: Any) -> Any:
