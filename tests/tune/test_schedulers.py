@@ -417,6 +417,8 @@ class TestPBT:
             ({"hyperparam_mutations": {}}, tune.TuneError),
             ({"hyperparam_mutations": {"a": tune.sample_from(lambda: 1)}}, ValueError),
             ({"hyperparam_mutations": {"a": 3}}, TypeError),
+            ({"hyperparam_mutations": {"a": {"b": {3, 4}}}}, TypeError),
+            ({"hyperparam_mutations": {"a": {"b": "text"}}}, TypeError),
             ({"quantile_fraction": 0.6}, ValueError),
             ({"perturbation_interval": 0}, ValueError),
         ],

@@ -7,7 +7,7 @@ import logging
 import math
 import os
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from skate._core import notices
@@ -376,14 +376,23 @@ def _others_wait(tune_controller: TuneController) -> bool:
 def _check_mutations(mutations: dict[str, object], custom: object) -> None:
     if not mutations and custom is None:
         raise TuneError("PBT needs `hyperparam_mutations` or `custom_explore_fn`; got neither")
-    for name, space in mutations.items():
+    for name, space in _flat(mutations):
         if isinstance(space, Function):
             raise ValueError(
                 f"hyperparam_mutations cannot use sample_from ({name!r}): give a function without "
                 f"arguments, or tune.uniform and the like"
             )
-        if not isinstance(space, (dict, list, tuple, Domain)) and not callable(space):
+        if not isinstance(space, (list, tuple, Domain)) and not callable(space):
             raise TypeError(
                 f"hyperparam_mutations takes lists, tuples, dictionaries, domains and functions; "
                 f"got {name}={space!r}"
             )
+
+
+def _flat(mutations: Mapping[str, object], above: str = "") -> Iterator[tuple[str, object]]:
+    """All spaces, also those inside of others, by names as "layer/size"."""
+    for name, space in mutations.items():
+        if isinstance(space, Mapping):
+            yield from _flat(space, f"{above}{name}/")
+        else:
+            yield f"{above}{name}", space
