@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 import skate
-from skate.engine.local.hub import servers
 from tests.support import local_only
 
 pytestmark = local_only
@@ -106,10 +105,3 @@ def test_what_trials_run_in_is_imported_once(start: Any) -> None:
             return "skate.tune.execution.worker" in sys.modules
 
     assert skate.get(Trial.remote().inherits.remote())
-
-
-def test_what_the_first_optimiser_imports_is_there_with_what_trains_in_torch() -> None:
-    """Each worker would take as long for it as for torch itself."""
-    at_once, later = servers.imports_for(["skate.train.torch"])
-    assert "torch._dynamo" in at_once
-    assert "torch._dynamo" not in later

@@ -43,7 +43,6 @@ _IMPORTED_LATER = {
         "skate.serve._http.port_owner",
     ),
     "skate.serve._replica.actor": _SERVING,
-    "skate.train.torch": ("torch._dynamo",),  # for the first optimiser: as long as torch itself
     "skate.train.huggingface.transformers": (
         "transformers.trainer",
         "transformers.modeling_utils",
@@ -51,6 +50,7 @@ _IMPORTED_LATER = {
 }
 # The same, but as slow as the module itself: the first workers should not have to wait for it.
 _IMPORTED_WHEN_IDLE = {
+    "skate.train.torch": ("torch._dynamo",),  # for DistributedDataParallel
     # pyarrow asks it about the first list that it gets.
     "skate.data._execution.stages": ("pandas",),
     "skate.serve._controller": _SERVING,
