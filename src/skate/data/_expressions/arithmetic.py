@@ -55,7 +55,7 @@ def remainder(a: object, b: object) -> object:
     return pc.subtract(a, pc.multiply(b, floor_quotient(a, b)))
 
 
-def filled(values: Any, fill_value: object) -> object:
+def filled(values: Column, fill_value: object) -> object:
     """Without missing values; a column of nothing else has the type of the value."""
     if pa.types.is_null(values.type):
         values = values.cast(pa.scalar(fill_value).type)
