@@ -189,3 +189,15 @@ def test_ragged_arrays_keep_what_is_no_list():
     array = create_ragged_ndarray(["a", None, [1, 2], {"b": 1}])
     assert (array[0], array[1], array[3]) == ("a", None, {"b": 1})
     assert array[2].tolist() == [1, 2]
+
+
+def test_expressions_are_evaluated_where_ray_does_it():
+    import pandas as pd
+    import pyarrow as pa
+    from ray.data._internal.planner.plan_expression.expression_evaluator import eval_expr
+    from ray.data.expressions import BinaryExpr, Operation, col, lit
+
+    doubled = BinaryExpr(Operation.MUL, col("a"), lit(2))
+    assert eval_expr(doubled, pa.table({"a": [1, 2]})).to_pylist() == [2, 4]
+    assert list(eval_expr(doubled, pd.DataFrame({"a": [1, 2]}))) == [2, 4]
+    assert eval_expr(lit(5), pa.table({"a": [1]})) == 5
