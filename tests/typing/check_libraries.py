@@ -11,6 +11,7 @@ from typing_extensions import assert_type
 
 import skate
 from skate import train, tune
+from skate.data.aggregate import AggregateFnV2
 from skate.train import Checkpoint, Result, RunConfig, ScalingConfig
 from skate.train.torch import TorchTrainer
 from skate.tune.experiment import Trial
@@ -83,8 +84,28 @@ class Logged(LoggerCallback):
         assert_type(trial.config, dict[str, Any])
 
 
+class Watching(train.UserCallback):
+    def after_report(
+        self, run_context: Any, metrics: list[dict[str, Any]], checkpoint: Checkpoint | None
+    ) -> None:
+        assert_type(metrics[0], dict[str, Any])
+
+    def after_run(self, run_context: Any, result: Result) -> None:
+        assert_type(result.checkpoint, Checkpoint | None)
+
+
+class Longest(AggregateFnV2):
+    def combine(self, current_accumulator: int, new: int) -> int:
+        return max(current_accumulator, new)
+
+    def finalize(self, accumulator: int) -> int:
+        return accumulator
+
+
 def settings_in_variables(numbers: skate.data.Dataset) -> None:
     datasets: dict[str, skate.data.Dataset] = {"train": numbers}
     workers: dict[str, int] = {"num_workers": 2}
     TorchTrainer(loop, datasets=datasets, scaling_config=workers, metadata={"by": "me"})
+    weights: dict[str, float] = {"a": 0.5}
+    assert_type(Checkpoint.from_dict(weights), Checkpoint)
     skate.data.read_csv([Path("a.csv"), "b.csv"])

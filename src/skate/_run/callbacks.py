@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from skate._run.checkpoint import Checkpoint
+    from skate._run.result import Result
     from skate._run.types import ResultRow
 
 
@@ -155,7 +157,7 @@ class Callback:
         iteration: int,
         trials: list[Any],
         trial: Any,
-        checkpoint: object,
+        checkpoint: Any,
         **info: object,
     ) -> None:
         """Note that a checkpoint of a trial is in its folder.
@@ -192,7 +194,7 @@ class UserCallback:
     """Told about a training run: its reports and its exceptions, its beginning and its end.
     `run_context.run_config` is the trainer's."""
 
-    def before_run(self, run_context: object) -> None:
+    def before_run(self, run_context: Any) -> None:
         """Note that the run begins; there are no workers yet.
 
         Args:
@@ -200,7 +202,7 @@ class UserCallback:
         """
 
     def after_report(
-        self, run_context: object, metrics: list[dict[str, object]], checkpoint: object
+        self, run_context: Any, metrics: list[ResultRow], checkpoint: Checkpoint | None
     ) -> None:
         """Note that all workers have reported.
 
@@ -211,7 +213,7 @@ class UserCallback:
         """
 
     def after_exception(
-        self, run_context: object, worker_exceptions: dict[int, BaseException]
+        self, run_context: Any, worker_exceptions: dict[int, BaseException]
     ) -> None:
         """Note that workers have failed.
 
@@ -220,7 +222,7 @@ class UserCallback:
             worker_exceptions: What they raised, by rank.
         """
 
-    def after_run(self, run_context: object, result: object) -> None:
+    def after_run(self, run_context: Any, result: Result) -> None:
         """Note that the run is over.
 
         Args:

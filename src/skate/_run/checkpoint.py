@@ -244,7 +244,7 @@ class Checkpoint:
     # -- dicts ----------------------------------------------------------------------------------
 
     @classmethod
-    def from_dict(cls: type[AnyCheckpoint], data: dict[str, object]) -> AnyCheckpoint:
+    def from_dict(cls: type[AnyCheckpoint], data: Mapping[str, object]) -> AnyCheckpoint:
         """Make a checkpoint of values by name.
 
         Args:
@@ -396,7 +396,7 @@ class Checkpoint:
         notes: dict[str, Any] = json.loads(self._folder.read(METADATA_FILE))
         return notes
 
-    def set_metadata(self, metadata: dict[str, object]) -> None:
+    def set_metadata(self, metadata: Mapping[str, object]) -> None:
         """Replace the notes that are kept with the checkpoint.
 
         Args:
@@ -416,7 +416,7 @@ class Checkpoint:
         else:
             self._folder.write(METADATA_FILE, text.encode())
 
-    def update_metadata(self, metadata: dict[str, object]) -> None:
+    def update_metadata(self, metadata: Mapping[str, object]) -> None:
         """Add to the notes that are kept with the checkpoint.
 
         Args:

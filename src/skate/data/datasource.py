@@ -238,10 +238,10 @@ class FileBasedDatasource(Datasource):
     def supports_distributed_reads(self) -> bool:
         return not self._read_by_driver
 
-    def _read_stream(self, f: object, path: str) -> Iterable[object]:
+    def _read_stream(self, f: pa.NativeFile, path: str) -> Iterable[object]:
         yield self._read_file(f, path)
 
-    def _read_file(self, f: object, path: str) -> object:
+    def _read_file(self, f: pa.NativeFile, path: str) -> object:
         """All of a file as one batch: what older versions of Ray override."""
         raise TypeError(f"{type(self).__name__} must override _read_stream")
 

@@ -114,7 +114,7 @@ class Predictor(ABC):
         """Return predictions for a DataFrame, as a DataFrame."""
         raise _not_written(type(self))
 
-    def _predict_numpy(self, data: object, **kwargs: Any) -> Any:
+    def _predict_numpy(self, data: Any, **kwargs: Any) -> Any:
         """Return predictions for an array or a dictionary of arrays, likewise."""
         raise _not_written(type(self))
 

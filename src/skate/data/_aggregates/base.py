@@ -57,10 +57,10 @@ class AggregateFn:
             state = self._row(state, row)
         return state
 
-    def merge(self, a: object, b: object) -> object:
+    def merge(self, a: Any, b: Any) -> object:
         return self._merge(a, b)
 
-    def finalize(self, state: object) -> object:
+    def finalize(self, state: Any) -> object:
         return self._finalize(state)
 
     def output_field(self, input_schema: pa.Schema) -> pa.Field | None:
@@ -128,13 +128,13 @@ class AggregateFnV2(AggregateFn):
         except pa.ArrowNotImplementedError:
             raise unfit(self.name, [self.on] if self.on else [], block) from None
 
-    def merge(self, a: object, b: object) -> object:
+    def merge(self, a: Any, b: Any) -> object:
         """None is a state without values: it does not count."""
         if a is None or b is None:
             return b if a is None else a
         return self.combine(a, b)
 
-    def finalize(self, accumulator: object) -> object:
+    def finalize(self, accumulator: Any) -> object:
         return accumulator
 
     def column(self, block: Block) -> pa.ChunkedArray:

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 import pyarrow as pa
 
 import skate
-from skate.data._arrow.blocks import Block, concat
+from skate.data._arrow.blocks import Block, Row, concat
 from skate.data.block import BlockAccessor
 
 WriteReturnType = TypeVar("WriteReturnType")
@@ -74,7 +74,7 @@ class Datasink(Generic[WriteReturnType]):
                 yet.
         """
 
-    def write(self, blocks: Iterable[Block], ctx: object) -> WriteReturnType:
+    def write(self, blocks: Iterable[Block], ctx: Any) -> WriteReturnType:
         """Write some blocks. Override it.
 
         Args:
@@ -159,7 +159,7 @@ class FilenameProvider:
         return self.get_filename_for_task(write_uuid, task_index)
 
     def get_filename_for_row(
-        self, row: dict[str, object], write_uuid: str, task_index: int, block_index: int,
+        self, row: Row, write_uuid: str, task_index: int, block_index: int,
         row_index: int,
     ) -> str:  # fmt: skip
         """The name of the file of a row; `block_index` is 0."""
@@ -312,7 +312,7 @@ class BlockBasedFileDatasink(_FileDatasink):
         """How many rows `write` is given at least; None does not care."""
         return self._min_rows_per_file
 
-    def write_block_to_file(self, block: BlockAccessor, file: object) -> None:
+    def write_block_to_file(self, block: BlockAccessor, file: pa.NativeFile) -> None:
         """Write a block. Override it.
 
         Args:
@@ -350,7 +350,7 @@ class RowBasedFileDatasink(_FileDatasink):
         mode: What happens to a folder that has files: a `SaveMode`.
     """
 
-    def write_row_to_file(self, row: dict[str, object], file: object) -> None:
+    def write_row_to_file(self, row: Row, file: pa.NativeFile) -> None:
         """Write a row. Override it.
 
         Args:
