@@ -20,7 +20,7 @@ GRACE_SECONDS = 10.0  # a machine may be slow, and busy with other tests
 # Inherited by every process that a test starts, so that orphans are found as well.
 MARKER = "SKATE_TEST_SESSION"
 
-_KERNEL_THREADS = 2  # the process that is the parent of all of them
+_OF_KERNEL = (0, 2)  # parents of its own threads, and of the first process
 _foreign: dict[bytes, set[int]] = {}  # processes of others that were seen, by the marker here
 
 # Variables that skate, its workers or programs for Ray obey, by how their names begin.
@@ -109,12 +109,13 @@ def _started_here() -> set[int]:
     foreign &= pids
     parents = {pid: parent for pid in pids - foreign if (parent := _parent(pid)) is not None}
     environments = {pid: _environment(pid) for pid in parents if pid != own}
-    found = {pid for pid, environment in environments.items() if mark in environment}
+    found = {pid for pid, text in environments.items() if text is not None and mark in text}
     family = {own}
     while more := {pid for pid, parent in parents.items() if parent in family} - family:
         family |= more
-    # What is just being executed has no environment for a moment; threads of the kernel never do.
-    known = {pid for pid, text in environments.items() if text or parents[pid] == _KERNEL_THREADS}
+    # What is just being executed has no environment for a moment; some never have one.
+    bare = {pid for pid, text in environments.items() if text == b""}
+    known = {pid for pid in environments if pid not in bare or parents[pid] in _OF_KERNEL}
     foreign |= known - found - family
     return found | family - {own}
 
@@ -136,10 +137,13 @@ def _mark() -> bytes:
     return f"{MARKER}={os.environ.get(MARKER)}".encode()
 
 
-def _environment(pid: int) -> bytes:
+def _environment(pid: int) -> bytes | None:
+    """Return the environment that a process began with; None if only others may see it."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             return file.read()
+    except PermissionError:
+        return None
     except OSError:
         return b""
 
