@@ -2,6 +2,8 @@
 
 import os
 import zipfile
+from importlib import import_module
+from typing import Any
 
 import pytest
 
@@ -133,8 +135,7 @@ def test_archives_in_the_place_of_folders(tmp_path, field, suffix, uri, folder):
             file.writestr(f"{folder}skate_zipped/note.txt", value)
 
     def value():
-        import skate_zipped
-
+        skate_zipped: Any = import_module("skate_zipped")
         beside = os.path.join(os.path.dirname(skate_zipped.__file__), "note.txt")
         with open(beside) as file:
             return skate_zipped.VALUE, file.read(), os.path.exists("skate_zipped")

@@ -176,7 +176,7 @@ def test_what_is_refused(given: dict[str, Any], error: type[Exception]) -> None:
 
 def test_without_what_serves_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    with pytest.raises(ImportError, match=r"skate\[serve\]"):
+    with pytest.raises(ImportError, match=r"\[serve\]"):
         skate.init(num_cpus=1, dashboard=True)
     assert not skate.is_initialized()
 

@@ -181,7 +181,7 @@ def test_strategies_use_the_device_of_the_worker(run_config):
 
 
 def test_deepspeed_is_missing():
-    with pytest.raises(ImportError, match=r"'deepspeed'.*skate\[deepspeed\]"):
+    with pytest.raises(ImportError, match=r"'deepspeed'.*\[deepspeed\]"):
         integration.RayDeepSpeedStrategy(stage=2)
 
 
