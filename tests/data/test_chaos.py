@@ -124,6 +124,7 @@ def _rows_read(part, dies=lambda: False):
 
 def test_the_others_learn_that_a_consumer_of_a_split_was_killed(monkeypatch):
     monkeypatch.setattr(iterator, "PATIENCE", 0.5)
+    monkeypatch.setattr(iterator, "BYTES_AHEAD", 0)  # else it has all rows before it has to wait
     read = skate.remote(max_retries=0)(_rows_read)
     first, second = skate.data.range(1000, override_num_blocks=50).streaming_split(2, equal=True)
     killed, other = read.remote(first, lambda: True), read.remote(second)

@@ -5,8 +5,9 @@
     consumer 2 ──next──►┘
 
 An epoch begins when all consumers have asked for it, and a consumer that is behind holds back the
-execution, not the others' memory: at most `AHEAD` blocks wait for each. If its process has died,
-the others get an error, unless a retry reads on.
+execution, not the others' memory: at most `AHEAD` blocks wait for each, of small ones as many as
+`BYTES_AHEAD` holds. If its process has died, those that wait for it get an error, unless a retry
+reads on.
 """
 
 from __future__ import annotations
@@ -236,7 +237,9 @@ def split_iterators(dataset: Iterating, n: int, uneven: str) -> list[DataIterato
     """
     if n < 1:
         raise ValueError(f"streaming_split takes a number of at least 1; got {n}")
-    coordinator = skate.remote(Coordinator).remote(cast("Dataset", dataset), n, uneven, PATIENCE)
+    coordinator = skate.remote(Coordinator).remote(
+        cast("Dataset", dataset), n, uneven, PATIENCE, BYTES_AHEAD
+    )
     first_come = uneven == "keep" and n > 1
     in_order = not first_come and dataset._keeps_order()
     return [Part(coordinator, number, n, in_order) for number in range(n)]
@@ -249,11 +252,14 @@ class Coordinator:
     thread, one block at a time.
     """
 
-    def __init__(self, dataset: Dataset, n: int, uneven: str, patience: float) -> None:
+    def __init__(
+        self, dataset: Dataset, n: int, uneven: str, patience: float, bytes_ahead: int
+    ) -> None:
         self._dataset = dataset
         self._n = n
         self._uneven = uneven
         self._patience = patience
+        self._bytes_ahead = bytes_ahead
         self._readers: list[SplitReader | None] = [None] * n
         self._iterations: list[list[Iteration]] = [[] for _ in range(n)]  # of each part
         self._rows_given = [0] * n
@@ -425,7 +431,7 @@ class Coordinator:
     def _full(self, number: int) -> list[int]:
         """The other parts that have as much as may wait for them."""
         served = self._served(number)
-        return [part for part in served if self._queues[part].nbytes >= BYTES_AHEAD]
+        return [part for part in served if self._queues[part].nbytes >= self._bytes_ahead]
 
     def _served(self, number: int) -> list[int]:
         """The other parts for which some blocks wait."""

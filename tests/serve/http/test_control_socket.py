@@ -25,6 +25,9 @@ class Controller:
     async def names(self) -> list[str]:
         return ["a"]
 
+    async def config(self) -> dict[str, str]:
+        return {}
+
     async def delete(self, names: list[str]) -> None:
         raise ValueError(f"cannot delete {names}")
 
