@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from skate.engine.local.hub import inventory
@@ -13,37 +11,30 @@ from tests.local.hub_bench import HubBench
 INFO = SessionFacts("default", "01", "here", {}, {}, {})
 
 
-@pytest.fixture
-def bench() -> Iterator[HubBench]:
-    made = HubBench(cpus=2)
-    yield made
-    made.close()
-
-
 def test_reasons_of_ends_name_the_library_that_the_program_imports(
-    bench: HubBench, monkeypatch: pytest.MonkeyPatch
+    hub_bench: HubBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("skate.exceptions.library_name", lambda: "ray")
-    actor = bench.create_actor()
-    bench.finish(actor.creation)
-    (worker,) = bench.workers
+    actor = hub_bench.create_actor()
+    hub_bench.finish(actor.creation)
+    (worker,) = hub_bench.workers
     worker.pid = 100
-    bench.hub.lifecycle.kill(actor, True)
-    bench.lose(worker)
-    (row,) = inventory.rows(INFO, bench.hub.state, "workers")
+    hub_bench.hub.lifecycle.kill(actor, True)
+    hub_bench.lose(worker)
+    (row,) = inventory.rows(INFO, hub_bench.hub.state, "workers")
     assert row["exit_detail"] == "it was killed by `ray.kill`"
 
 
 def test_a_task_runs_when_its_process_is_there_and_has_a_number_from_then_on(
-    bench: HubBench,
+    hub_bench: HubBench,
 ) -> None:
     """`os.kill(row.worker_pid, ...)` with 0 would end the process group of whoever looks."""
-    task = bench.submit()
-    (row,) = inventory.rows(INFO, bench.hub.state, "tasks")
+    task = hub_bench.submit()
+    (row,) = inventory.rows(INFO, hub_bench.hub.state, "tasks")
     assert (row["state"], row["worker_pid"]) == ("SUBMITTED_TO_WORKER", None)
-    (worker,) = inventory.rows(INFO, bench.hub.state, "workers")
+    (worker,) = inventory.rows(INFO, hub_bench.hub.state, "workers")
     assert (worker["pid"], worker["runs"]) == (None, [])
     assert task.worker is not None
     task.worker.pid = 100
-    (row,) = inventory.rows(INFO, bench.hub.state, "tasks")
+    (row,) = inventory.rows(INFO, hub_bench.hub.state, "tasks")
     assert (row["state"], row["worker_pid"]) == ("RUNNING", 100)

@@ -228,10 +228,8 @@ def test_applications_are_apart(run_locally: Run, tally: Tally) -> None:
         serve.get_app_handle("one")
 
 
-def test_requests_are_finished_before_a_replica_ends(
-    run_locally: Run, flag: Callable[[str], Any]
-) -> None:
-    begun, go = flag("begun"), flag("go")
+def waiting_until(begun: Any, go: Any) -> Any:
+    """A deployment whose requests say that they have begun, and end when they may."""
 
     @serve.deployment
     def slow() -> str:
@@ -239,6 +237,14 @@ def test_requests_are_finished_before_a_replica_ends(
         go.wait()
         return "finished"
 
+    return slow
+
+
+def test_requests_are_finished_before_a_replica_ends(
+    run_locally: Run, flag: Callable[[str], Any]
+) -> None:
+    begun, go = flag("begun"), flag("go")
+    slow = waiting_until(begun, go)
     response = run_locally(slow.bind()).remote()
     begun.wait()
     serve.delete("default", _blocking=False)
@@ -252,13 +258,7 @@ def test_an_update_returns_when_the_old_replicas_have_ended(
     run_locally: Run, flag: Callable[[str], Any]
 ) -> None:
     begun, go = flag("begun"), flag("go")
-
-    @serve.deployment
-    def slow() -> str:
-        begun.set()
-        go.wait()
-        return "finished"
-
+    slow = waiting_until(begun, go)
     handle = run_locally(slow.bind())
     response = handle.remote()
     begun.wait()
