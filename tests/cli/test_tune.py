@@ -26,7 +26,8 @@ def trial(config: dict[str, Any]) -> None:
 def experiments(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("experiments")
     run = tune.RunConfig(name="first", storage_path=str(folder), verbose=0)
-    tune.Tuner(trial, param_space={"x": tune.grid_search([1, 2, 3])}, run_config=run).fit()
+    space = {"x": tune.grid_search([1, 2, 3]), "rows": skate.put([1, 2])}
+    tune.Tuner(trial, param_space=space, run_config=run).fit()
     skate.shutdown()
     return folder
 
@@ -53,6 +54,7 @@ def test_trials_are_shown_the_best_first(
     rows = json.loads(said(capsys, "show", path, *chosen))
     assert [row["loss"] for row in rows] == [3, 2, 1]
     assert [row["config/x"] for row in rows] == [3, 2, 1]
+    assert all("config/rows" not in row for row in rows)  # an object that is gone
     assert [row["error"] for row in rows] == [None, "ValueError: too much", None]
     assert "ValueError: too much" in said(capsys, "show", path)
 

@@ -87,6 +87,8 @@ def _show(path: str, metric: str | None, mode: str, as_json: bool) -> None:
 
 def _trial_row(trial: Any) -> dict[str, object]:
     result = trial.last_result or {}
+    lost = set(map(id, trial.lost_references))
+    told = {name: value for name, value in trial.config.items() if id(value) not in lost}
     numbers = {
         name: value
         for name, value in result.items()
@@ -97,7 +99,7 @@ def _trial_row(trial: Any) -> dict[str, object]:
         "state": trial.status,
         "iterations": result.get("training_iteration"),
         **numbers,
-        **{f"config/{name}": value for name, value in trial.config.items()},
+        **{f"config/{name}": value for name, value in told.items()},
         "error": _last_line(trial),
     }
 
