@@ -40,7 +40,8 @@ def test_what_runs_goes_on_when_there_is_less(engine) -> None:
     skate.get([holder.ping.remote() for holder in holders])
     set_resource("CPU", 1)
     assert cpus() == (1, -1)
-    late = Holder.remote().ping.remote()
+    third = Holder.remote()  # kept: without a handle it would end, and free its CPU
+    late = third.ping.remote()
     skate.get([holder.ping.remote() for holder in holders])
     skate.kill(holders.pop())
     assert skate.wait([late], timeout=0.2)[0] == []
