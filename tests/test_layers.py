@@ -80,7 +80,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "air": {"_core", "_run", "predict", "train"},
     "testing": {"_core", "skate"},
     "dashboard": {"_core", "_run", "engine"},
-    "cli": {"_core", "compat", "dashboard", "data", "engine", "serve", "skate", "tune"},
+    "cli": {"_core", "_run", "compat", "dashboard", "data", "engine", "serve", "skate", "tune"},
     "__main__": {"cli"},
 }
 EVERYTHING = {"__init__", "compat"}  # the names of all; `import ray`, which stands for all

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -89,7 +90,7 @@ def test_an_instance_from_run_to_shutdown(instance: str, folder: Path) -> None:
         "default": "RUNNING",
         "other": "RUNNING",
     }
-    one = yaml.safe_load(skate(folder, "status", "--port", port, "--name", "other"))
+    one = json.loads(skate(folder, "status", "--port", port, "--name", "other", "--json"))
     assert list(one["deployments"]) == ["Shop", "Price"]
     file = {
         "applications": [

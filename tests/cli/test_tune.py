@@ -27,7 +27,8 @@ def experiments(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("experiments")
     run = tune.RunConfig(name="first", storage_path=str(folder), verbose=0)
     space = {"x": tune.grid_search([1, 2, 3]), "rows": skate.put([1, 2])}
-    tune.Tuner(trial, param_space=space, run_config=run).fit()
+    tuning = tune.TuneConfig(metric="loss", mode="max")
+    tune.Tuner(trial, param_space=space, tune_config=tuning, run_config=run).fit()
     skate.shutdown()
     return folder
 
@@ -46,16 +47,25 @@ def test_experiments_are_listed(experiments: Path, capsys: pytest.CaptureFixture
     assert row["path"] == str(experiments / "first")
 
 
+def test_experiments_are_looked_for_where_they_are_written(
+    experiments: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SKATE_STORAGE", str(experiments))
+    (row,) = json.loads(said(capsys, "ls", "--json"))
+    assert row["experiment"] == "first"
+
+
 def test_trials_are_shown_the_best_first(
     experiments: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = str(experiments / "first")
-    chosen = ["--metric", "loss", "--mode", "max", "--json"]
-    rows = json.loads(said(capsys, "show", path, *chosen))
+    rows = json.loads(said(capsys, "show", path, "--json"))  # by what the search was about
     assert [row["loss"] for row in rows] == [3, 2, 1]
     assert [row["config/x"] for row in rows] == [3, 2, 1]
     assert all("config/rows" not in row for row in rows)  # an object that is gone
     assert [row["error"] for row in rows] == [None, "ValueError: too much", None]
+    chosen = ["--metric", "config/x", "--mode", "min", "--json"]
+    assert [row["loss"] for row in json.loads(said(capsys, "show", path, *chosen))] == [1, 2, 3]
     assert "ValueError: too much" in said(capsys, "show", path)
 
 
@@ -67,9 +77,13 @@ def test_a_metric_that_nobody_reports(
     assert ended.value.code == 1
     assert "no trial" in capsys.readouterr().err
 
+    with pytest.raises(SystemExit):
+        main(["tune", "plot", str(experiments / "first"), "los"])
+    assert "there is loss" in capsys.readouterr().err
+
 
 def test_a_picture(experiments: Path, tmp_path: Path) -> None:
     picture = tmp_path / "loss.png"  # by a process of its own: matplotlib keeps fonts open
-    command = [sys.executable, "-m", "skate", "tune", "plot", str(experiments / "first"), "loss"]
+    command = [sys.executable, "-m", "skate", "tune", "plot", str(experiments / "first")]
     assert run_program([*command, "-o", str(picture)]).stdout == f"{picture}\n"
     assert picture.read_bytes().startswith(b"\x89PNG")

@@ -44,8 +44,9 @@ def test_failed_trials_and_the_summary(tmp_path: Any, capsys: Any) -> None:
     assert lines[0] == (
         f"skate: trial {failed} failed: ValueError: two is too much ({failed.error_file})"
     )
-    assert lines[1] == "skate: mine: 1 trials failed"
-    assert any("ValueError: two is too much" in line and "|" in line for line in lines)
+    assert lines[1] == "skate: mine: 1 trial failed"
+    assert lines[2] == f"  {failed}: ValueError: two is too much"
+    assert lines[3] == f"    {failed.error_file}"
     best = grid.get_best_result()
     assert lines[-2].startswith("skate: mine: 3 trials (2 ended, 1 failed) in ")
     assert lines[-2].endswith("x=1)")
@@ -58,10 +59,13 @@ def test_many_failures_get_few_lines(tmp_path: Any, capsys: Any) -> None:
     def train(config: dict[str, Any]) -> None:
         raise KeyError("always")
 
-    search(train, {}, tmp_path, num_samples=12)
-    lines = [line for line in capsys.readouterr().err.splitlines() if "trial train_" in line]
+    grid = search(train, {}, tmp_path, num_samples=12)
+    err = capsys.readouterr().err.splitlines()
+    lines = [line for line in err if "trial train_" in line]
     assert len(lines) == 10
     assert lines[-1].endswith("; further failures are told at the end")
+    assert err[10] == "skate: mine: 12 trials failed"
+    assert err[11] == f"  12 trials, as {grid._trials[0]}: KeyError: 'always'"
 
 
 def test_silence_when_asked_for(tmp_path: Any, capsys: Any) -> None:

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from skate._core.optional_imports import try_import
-from skate.cli._tables import commands_of, pair_of
+from skate.cli._tables import commands_of, json_option, pair_of
 
 if TYPE_CHECKING:
     from click import Group, Parameter
@@ -60,12 +60,18 @@ def serve_group(click: ModuleType) -> Group:
         click.Option(["--runtime-env-json"], help="The same as JSON, in place of a file."),
     ]
     one = click.Option(["-n", "--name"], help="Of this application only.")
+    as_json = json_option(click)
     yes = click.Option(["-y", "--yes"], is_flag=True, help="Do not ask, on a terminal.")
     commands: list[tuple[str, str, Callable[..., None], list[Parameter]]] = [
         ("run", _RUN, _run, [*place, *where, *environment, target, arguments]),
         ("deploy", _DEPLOY, _deploy, [port, *where, *environment, target, arguments]),
-        ("status", "Show how the applications are doing.", _status, [port, one]),
-        ("config", "Show what the config of each application said.", _show_config, [port, one]),
+        ("status", "Show how the applications are doing.", _status, [port, one, as_json]),
+        (
+            "config",
+            "Show what the config of each application said.",
+            _show_config,
+            [port, one, as_json],
+        ),
         ("shutdown", "End an instance.", _shutdown, [port, yes]),
         ("build", _BUILD, _build, _build_options(click)),
     ]
@@ -153,23 +159,25 @@ def _deploy(
     print(f"Deployed {', '.join(names)}")
 
 
-def _status(port: int, name: str | None) -> None:
+def _status(port: int, name: str | None, as_json: bool) -> None:
     from skate.serve._http.control_socket import ask
 
     status = ask(port, "status")
     if name is not None:
         status = _named(status["applications"], name)
-    print(_yaml(status), end="")
+    _show(status, as_json)
 
 
-def _show_config(port: int, name: str | None) -> None:
+def _show_config(port: int, name: str | None, as_json: bool) -> None:
     from skate.serve._http.control_socket import ask
 
     found = ask(port, "config")
-    if name is not None:
-        print(_yaml(_named(found, name)), end="")
-    else:
-        print(_yaml({"applications": list(found.values())}), end="")
+    several = {"applications": list(found.values())}
+    _show(several if name is None else _named(found, name), as_json)
+
+
+def _show(facts: object, as_json: bool) -> None:
+    print(json.dumps(facts, default=str, indent=2) if as_json else _yaml(facts).rstrip("\n"))
 
 
 def _shutdown(port: int, yes: bool) -> None:

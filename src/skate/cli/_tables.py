@@ -7,18 +7,22 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate._core.standard_streams import is_terminal
+
+if TYPE_CHECKING:
+    from click import Option
 
 Row = Mapping[str, object]
 
 USUAL_MISTAKES = (OSError, ImportError, TypeError, ValueError, KeyError)
 
 
-def json_option(click: ModuleType) -> object:
+def json_option(click: ModuleType) -> Option:
     """Return the option `--json`, which all commands that show something have."""
-    return click.Option(["--json", "as_json"], is_flag=True, help="Print JSON.")
+    option: Option = click.Option(["--json", "as_json"], is_flag=True, help="Print JSON.")
+    return option
 
 
 def show_rows(rows: Sequence[Row], as_json: bool, nothing: str = "nothing") -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from skate._run.reporting import AUTOMATIC
 from skate.cli._tables import commands_of, json_option, show_rows
 
 if TYPE_CHECKING:
@@ -19,25 +21,36 @@ _STATE = "experiment_state"  # how the name of an experiment's state begins
 
 def tune_group(click: ModuleType) -> Any:
     """Return the group of commands."""
-    path = click.Argument(["path"], default="~/ray_results")
+    path = click.Argument(["path"], default=_usual_place)
     given = click.Argument(["path"])
-    metric = click.Option(["--metric"], help="Sort the trials by this one.")
-    mode = click.Option(["--mode"], type=click.Choice(["min", "max"]), default="min")
-    shown = click.Argument(["metric"])
+    metric = click.Option(["--metric"], help="Sort the trials by this one, not by the search's.")
+    mode = click.Option(["--mode"], type=click.Choice(["min", "max"]), help="Which are better.")
+    drawn = click.Argument(["metric"], required=False)
     output = click.Option(["-o", "--output", "output"], default="trials.png", help="The picture.")
     as_json = json_option(click)
     rows = (
-        ("ls", "List the experiments below PATH (~/ray_results).", _list, (path, as_json)),
+        ("ls", f"List the experiments below PATH ({_usual_place()}).", _list, (path, as_json)),
         (
             "show",
-            "Show the trials of the experiment at PATH.",
+            "Show the trials of the experiment at PATH, the best first.",
             _show,
             (given, metric, mode, as_json),
         ),
-        ("plot", "Draw METRIC of each trial of PATH.", _plot, (given, shown, output)),
+        (
+            "plot",
+            "Draw the trials of PATH: METRIC (the search's), what matters, parameters.",
+            _plot,
+            (given, drawn, mode, output, as_json),
+        ),
     )
     text = "Look at experiments, while they run or later."
     return click.Group("tune", help=text, commands=commands_of(click, rows))
+
+
+def _usual_place() -> str:
+    from skate._run.config_checks import default_storage_path
+
+    return default_storage_path()
 
 
 def _list(path: str, as_json: bool) -> None:
@@ -74,14 +87,15 @@ def _row_of(folder: str) -> dict[str, object]:
     }
 
 
-def _show(path: str, metric: str | None, mode: str, as_json: bool) -> None:
-    rows = [_trial_row(trial) for trial in _analysis(path).trials]
+def _show(path: str, metric: str | None, mode: str | None, as_json: bool) -> None:
+    analysis = _analysis(path, metric, mode)
+    rows = [_trial_row(trial) for trial in analysis.trials]
     names = list(dict.fromkeys(name for row in rows for name in row))
     if metric is not None and metric not in names:
-        raise KeyError(f"no trial of {path} reports {metric!r}; there is {', '.join(names)}")
+        raise _no_such_metric(path, metric, names)
     rows = [{name: row.get(name) for name in names} for row in rows]
-    if metric is not None:
-        rows.sort(key=lambda row: _place(row[metric], mode))
+    if (by := analysis.default_metric) in names:
+        rows.sort(key=lambda row: _place(row[by], analysis.default_mode))
     show_rows(rows, as_json, f"no trials in {path}")
 
 
@@ -92,7 +106,7 @@ def _trial_row(trial: Any) -> dict[str, object]:
     numbers = {
         name: value
         for name, value in result.items()
-        if isinstance(value, (int, float)) and name not in _OUR_OWN and "/" not in name
+        if isinstance(value, (int, float)) and name not in AUTOMATIC and "/" not in name
     }
     return {
         "trial": trial.trial_id,
@@ -104,17 +118,11 @@ def _trial_row(trial: Any) -> dict[str, object]:
     }
 
 
-_OUR_OWN = {
-    "training_iteration", "timestamp", "time_this_iter_s", "time_total_s", "time_since_restore",
-    "iterations_since_restore", "pid", "done",
-}  # fmt: skip
-
-
-def _place(value: Any, mode: str) -> tuple[bool, float]:
+def _place(value: Any, mode: str | None) -> tuple[bool, float]:
     """Return where a trial stands: the best first, those without the metric last."""
     if value is None or value != value:
         return True, 0.0
-    return False, value if mode == "min" else -value
+    return False, -value if mode == "max" else value
 
 
 def _last_line(trial: object) -> str | None:
@@ -126,25 +134,27 @@ def _last_line(trial: object) -> str | None:
     return lines[-1] if lines else None
 
 
-def _plot(path: str, metric: str, output: str) -> None:
+def _plot(path: str, metric: str | None, mode: str | None, output: str, as_json: bool) -> None:
     from skate._core.optional_imports import try_import
+    from skate.tune.plotting import draw_grid
 
-    analysis = _analysis(path)
     try_import("matplotlib", "plot").use("Agg")
-    figure, axes = try_import("matplotlib.pyplot", "plot").subplots()
-    for trial in analysis.trials:
-        history = analysis.trial_dataframes.get(trial.trial_id)
-        if history is not None and metric in history:
-            axes.plot(history["training_iteration"], history[metric], label=trial.trial_id)
-    if not axes.lines:
-        raise KeyError(f"no trial of {path} reports {metric!r}")
-    axes.set(xlabel="training_iteration", ylabel=metric)
-    axes.legend(fontsize="small")
-    figure.savefig(output)
-    print(output)
+    analysis = _analysis(path, metric, mode)
+    known = list(dict.fromkeys(name for trial in analysis.trials for name in trial.last_result))
+    if analysis.default_metric not in known:
+        raise _no_such_metric(path, analysis.default_metric, known)
+    draw_grid(analysis).savefig(output)
+    print(json.dumps({"picture": output}) if as_json else output)
 
 
-def _analysis(path: str) -> ExperimentAnalysis:
-    from skate.tune import ExperimentAnalysis
+def _no_such_metric(path: str, metric: str | None, known: Sequence[str]) -> KeyError:
+    names = ", ".join(name for name in known if name not in AUTOMATIC)
+    if metric is None:
+        return KeyError(f"the search at {path} has no metric of its own; name one of {names}")
+    return KeyError(f"no trial of {path} reports {metric!r}; there is {names}")
 
-    return ExperimentAnalysis(os.path.expanduser(path))
+
+def _analysis(path: str, metric: str | None = None, mode: str | None = None) -> ExperimentAnalysis:
+    from skate.tune.analysis.experiment_analysis import with_own_aim
+
+    return with_own_aim(os.path.expanduser(path), metric, mode)

@@ -3,6 +3,7 @@ is cut. All of it is in `ResultGrid.get_dataframe()`."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +23,14 @@ Column = tuple[str, Callable[["Trial"], Any]]  # header, value
 
 
 def overview(
-    trials: Sequence[Trial], metric: str | None = None, width: int = 100, rows: int = _MOST_ROWS
+    trials: Sequence[Trial],
+    metric: str | None = None,
+    width: int | None = None,
+    rows: int = _MOST_ROWS,
 ) -> str:
-    """Return a table of trials as text, at most `width` wide."""
+    """Return a table of trials as text, at most `width` wide: by default as the terminal is."""
+    if width is None:
+        width = shutil.get_terminal_size((100, 0)).columns
     headers, cells = fitted(trials, columns(trials, metric), width, frame=1)
     more = f"\n... {len(trials) - rows} more trials not shown" if len(trials) > rows else ""
     return f"{text_table(headers, cells[:rows])}{more}"

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from skate.tune.analysis.experiment_analysis import ExperimentAnalysis
     from skate.tune.experiment.trial import Trial
 
+_MOST_LABELS = 10  # of trials, beside their curves
 _ORDERS = 100  # from here on, the largest by the smallest value, an axis is logarithmic
 
 
@@ -42,7 +43,12 @@ def _curves(axes: Axes, analysis: ExperimentAnalysis, metric: str) -> None:
     for trial in analysis.trials:
         rows = [row for row in _history(trial) if lookup(row, metric) is not None]
         steps = [row[TRAINING_ITERATION] for row in rows]
-        axes.plot(steps, [lookup(row, metric) for row in rows], alpha=0.6, linewidth=1)
+        values = [lookup(row, metric) for row in rows]
+        marker = "." if len(steps) == 1 else ""  # of one point there is no line
+        (line,) = axes.plot(steps, values, label=trial.trial_id, alpha=0.6, linewidth=1)
+        line.set_marker(marker)
+    if len(analysis.trials) <= _MOST_LABELS:
+        axes.legend(fontsize="small")
     axes.set(title="Learning curves", xlabel=TRAINING_ITERATION, ylabel=metric)
 
 

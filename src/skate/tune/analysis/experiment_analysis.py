@@ -14,7 +14,7 @@ from skate._run.pickles import allowing
 from skate._run.reporting import AUTOMATIC
 from skate._run.storage import Storage
 from skate._run.values import flatten, lookup
-from skate.tune.experiment.state_file import STATE_FILE, trials_of
+from skate.tune.experiment.state_file import STATE_FILE, aim_of, trials_of
 from skate.tune.result import (
     CONFIG_PREFIX,
     EXPR_PROGRESS_FILE,
@@ -397,6 +397,22 @@ def _experiments_in(storage: Storage) -> list[Storage]:
             f"file {STATE_FILE}"
         )
     return [storage.sub(name) for name in inside]
+
+
+def with_own_aim(path: str, metric: str | None, mode: str | None) -> ExperimentAnalysis:
+    """Look at an experiment, by the metric of its search where no other is asked for.
+
+    Args:
+        path: The experiment's folder.
+        metric: What trials are compared by; None is what the search has compared by.
+        mode: Whether larger values are better, "max", or smaller ones, "min"; None is the
+            search's, or "min".
+    """
+    analysis = ExperimentAnalysis(path)
+    own_metric, own_mode = aim_of(_experiments_in(analysis._storage)[0])
+    analysis.default_metric = metric or own_metric
+    analysis.default_mode = mode or own_mode or "min"
+    return analysis
 
 
 def _stored_trials(storage: Storage, allow_pickle: bool) -> list[Trial]:

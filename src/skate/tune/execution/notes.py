@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,6 @@ from skate._core import notices
 from skate._run.progress_lines import first_line, seconds_in_words, short_number
 from skate._run.types import ResultRow
 from skate._run.values import lookup, plain
-from skate.tune._table import text_table
 from skate.tune.progress_reporter import best_of
 
 if TYPE_CHECKING:
@@ -18,12 +18,11 @@ if TYPE_CHECKING:
     from skate.tune.experiment.trial import Trial
 
 _MOST_FAILURES = 10  # that get a line of their own
-_MOST_ROWS = 20  # of the table of failures
-_LONGEST_ERROR = 60  # in that table
+_MOST_ERRORS = 10  # that differ, at the end
 
 
 class ExperimentNotes:
-    """Notes what goes wrong with trials: one line each, and a table at the end.
+    """Notes what goes wrong with trials: one line each, and all together at the end.
 
     Args:
         name: The experiment's.
@@ -82,7 +81,7 @@ class ExperimentNotes:
             return
         failed = [trial for trial in trials if trial.status == "ERROR"]
         if failed:
-            notices.warn(f"{self._name}: {len(failed)} trials failed\n{_table(failed)}")
+            notices.warn(f"{self._name}: {_told(failed)}")
         took = seconds_in_words(time.monotonic() - self._began)
         notices.say(f"{self._name}: {counted(trials)} in {took}{self._best(trials)}")
         notices.say(f"{self._name}: results in {path}")
@@ -109,17 +108,22 @@ def counted(trials: Sequence[Trial]) -> str:
     others = len(trials) - ended - failed
     parts = [(ended, "ended"), (failed, "failed"), (others, "unfinished")]
     states = ", ".join(f"{number} {state}" for number, state in parts if number)
-    return f"{len(trials)} trial{'s' * (len(trials) != 1)} ({states or 'none began'})"
+    return f"{_number(trials)} ({states or 'none began'})"
 
 
-def _table(failed: Sequence[Trial]) -> str:
-    rows = [
-        [str(trial), _cut(first_line(trial.error)) if trial.error else "", trial.error_file]
-        for trial in failed[:_MOST_ROWS]
-    ]
-    more = f"\n... and {len(failed) - _MOST_ROWS} more" if len(failed) > _MOST_ROWS else ""
-    return f"{text_table(['trial', 'error', 'file'], rows)}{more}"
+def _told(failed: Sequence[Trial]) -> str:
+    """Return the errors of trials, equal ones once, each with where its traceback is."""
+    errors: dict[str, list[Trial]] = {}
+    for trial in failed:
+        errors.setdefault(first_line(trial.error) if trial.error else "", []).append(trial)
+    lines = [f"{_number(failed)} failed"]
+    for error, trials in itertools.islice(errors.items(), _MOST_ERRORS):
+        which = str(trials[0]) if len(trials) == 1 else f"{len(trials)} trials, as {trials[0]}"
+        lines += [f"  {which}: {error}", f"    {trials[0].error_file}"]
+    if len(errors) > _MOST_ERRORS:
+        lines.append(f"  ... and {len(errors) - _MOST_ERRORS} more errors")
+    return "\n".join(lines)
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST_ERROR else f"{text[: _LONGEST_ERROR - 1]}…"
+def _number(trials: Sequence[Trial]) -> str:
+    return f"{len(trials)} trial{'s' * (len(trials) != 1)}"

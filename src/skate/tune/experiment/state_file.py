@@ -118,6 +118,12 @@ def trials_of(storage: Storage, **kwargs: object) -> list[Trial]:
     return list(trials.values())
 
 
+def aim_of(storage: Storage) -> tuple[str | None, str | None]:
+    """Return the metric and the mode of an experiment's search, as far as it has them."""
+    runs = [record for record in read_states(storage) if record["kind"] == "run"]
+    return (runs[-1].get("metric"), runs[-1].get("mode")) if runs else (None, None)
+
+
 def _apply(trial: Trial, kind: str, record: Mapping[str, Any]) -> None:
     if kind == "config":
         lost: list[LostReference] = []
