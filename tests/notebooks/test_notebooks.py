@@ -93,7 +93,7 @@ def test_a_view_is_redrawn_in_its_place(outputs: dict[str, list[Any]], cell: str
     shown = pages(outputs[cell])
     assert len(shown) == (2 if cell == "live data" else 1)  # one for each execution
     assert not [one for one in outputs[cell] if one.output_type == "error"]
-    wanted = {"live data": "rows/s", "live training": "iteration", "live tuning": "TERMINATED"}
+    wanted = {"live data": "rows/s", "live training": " done ", "live tuning": "TERMINATED"}
     assert wanted[cell] in shown[-1]
 
 

@@ -112,6 +112,8 @@ class View:
 
     def finished(self, path: str) -> None:
         """Say in two lines what has come of it; they stay when the live view is gone."""
+        if self._live is not None:
+            self._draw("done")
         self.close()
         if not self._verbose:
             return
@@ -138,7 +140,9 @@ class View:
     def _draw(self, state: str) -> None:
         from rich.table import Table
 
-        table = Table(title=self._name, show_header=False, title_justify="left")
+        # A title is broken where its table ends.
+        wide = len(self._name)
+        table = Table(title=self._name, show_header=False, title_justify="left", min_width=wide)
         for name, value in [("state", state), *self._rows()]:
             table.add_row(name, value)
         self._live.update(table, refresh=True)
