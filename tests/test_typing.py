@@ -7,6 +7,7 @@ import inspect
 import re
 from typing import Any
 
+import cloudpickle
 import pytest
 
 import skate
@@ -57,7 +58,12 @@ def test_what_is_remote_shows_the_signature_and_the_words_of_the_user() -> None:
         def __init__(self, start: int) -> None: ...
 
         def add(self, n: int, *, times: int = 1) -> int:
+            """Add it."""
             return n * times
+
+        @staticmethod
+        def zero(digits: int = 1) -> str:
+            return "0" * digits
 
     function: Any = skate.remote(mix)
     cls: Any = skate.remote(Counter)
@@ -68,9 +74,14 @@ def test_what_is_remote_shows_the_signature_and_the_words_of_the_user() -> None:
     assert cls.remote.__doc__ == "Counts."
     skate.init(engine="inline")
     try:
-        method = cls.remote(1).add
+        counter = cls.remote(1)
+        method = counter.add
         for shown in (method, method.remote, method.options(name="one").remote):
-            assert [*inspect.signature(shown).parameters] == ["n", "times"]
+            assert str(inspect.signature(shown)) == "(n: 'int', *, times: 'int' = 1) -> 'int'"
+        assert method.remote.__doc__ == "Add it."
+        assert inspect.signature(counter.zero.remote) == inspect.signature(Counter.zero)
+        travelled = cloudpickle.loads(cloudpickle.dumps(counter))
+        assert [*inspect.signature(travelled.add.remote).parameters] == ["n", "times"]
     finally:
         skate.shutdown()
 

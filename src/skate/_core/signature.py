@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
@@ -37,11 +38,20 @@ class Arity:
     """A signature without defaults and annotations, so that it can travel to any process.
 
     A call with `low` to `high` positional arguments and no others is right without a closer look.
+
+    Args:
+        parameters: The name of each, the number of its kind, and whether it has a default.
+        shown: What has defaults, annotations and a docstring to show; it does not travel.
     """
 
-    __slots__ = ("_open", "_places", "_required", "high", "low", "parameters")
+    __slots__ = ("_open", "_places", "_required", "high", "low", "parameters", "shown")
 
-    def __init__(self, parameters: tuple[tuple[str, int, bool], ...]) -> None:
+    def __init__(
+        self,
+        parameters: tuple[tuple[str, int, bool], ...],
+        shown: Callable[..., object] | None = None,
+    ) -> None:
+        self.shown: Callable[..., object] | None = shown
         # (name, number of its kind, has a default).
         self.parameters: tuple[tuple[str, int, bool], ...] = parameters
         kinds = [kind for _, kind, _ in parameters]
@@ -113,9 +123,11 @@ def arity_of(function: Callable[..., object], skip_first: bool = False) -> Arity
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
         return ANYTHING
+    shown = function
     if skip_first and parameters and parameters[0].kind in (0, 1):
         parameters = parameters[1:]
-    return Arity(tuple(_described(parameter) for parameter in parameters))
+        shown = types.MethodType(function, object)  # which shows all but the first
+    return Arity(tuple(_described(parameter) for parameter in parameters), shown)
 
 
 def _described(parameter: inspect.Parameter) -> tuple[str, int, bool]:

@@ -413,7 +413,7 @@ class ActorMethod(RemoteCallable[P, R_co, Out_co]):
 
         @property
         def __signature__(self):
-            return self._arity.__signature__
+            return inspect.signature(self._arity.shown or self._arity)
 
     def __repr__(self) -> str:
         return f"ActorMethod({self._class_name}.{self._name})"
@@ -441,7 +441,7 @@ def decorated(decorator: Any, remote: RemoteCall[Any]) -> RemoteCall[Any]:
 def _calling(
     ref: ObjectRef[None], class_name: str, name: str, arity: Arity, options: CallOptions
 ) -> RemoteCall[Any]:
-    """Return the function behind `handle.method.remote`, which shows the method's signature."""
+    """Return the function behind `handle.method.remote`, which looks like the method."""
     low, high = arity.low, arity.high
 
     def remote(*args: object, **kwargs: object) -> Any:
@@ -450,7 +450,8 @@ def _calling(
         engine = _engine._current or engine_of_actor()
         return engine.call_actor(ref, name, args, kwargs, options)
 
-    remote.__wrapped__ = arity  # type: ignore[attr-defined]
+    remote.__wrapped__ = arity.shown or arity  # type: ignore[attr-defined]
+    remote.__doc__ = arity.shown.__doc__ if arity.shown is not None else None
     return remote  # type: ignore[return-value]
 
 
