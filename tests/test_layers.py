@@ -67,6 +67,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "actor": {"_core", "_facade"},
     "client_builder": {"_facade"},
     "job_config": {"runtime_env"},
+    "job_submission": {"_core", "engine", "runtime_env", "skate"},
     "logging_config": {"skate"},
     "util": {"_core", "engine", "exceptions", "skate"},
     "experimental": {"_core", "engine", "util"},
@@ -80,7 +81,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     "air": {"_core", "_run", "predict", "train"},
     "testing": {"_core", "skate"},
     "dashboard": {"_core", "_run", "engine"},
-    "cli": {"_core", "_run", "compat", "dashboard", "data", "engine", "serve", "skate", "tune"},
+    "cli": {
+        "_core",
+        "_run",
+        "compat",
+        "dashboard",
+        "data",
+        "engine",
+        "job_submission",
+        "serve",
+        "skate",
+        "tune",
+    },
     "__main__": {"cli"},
 }
 EVERYTHING = {"__init__", "compat"}  # the names of all; `import ray`, which stands for all

@@ -76,6 +76,9 @@ if TYPE_CHECKING:
         job_config as job_config,
     )
     from skate import (
+        job_submission as job_submission,
+    )
+    from skate import (
         logging_config as logging_config,
     )
     from skate import (

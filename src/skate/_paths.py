@@ -27,10 +27,17 @@ _TOP = {
     "skate": {
         "skate": (
             "actor air client_builder compat dag data exceptions experimental job_config "
-            "logging_config predict remote_function runtime_env serve testing train tune util"
+            "job_submission logging_config predict remote_function runtime_env serve "
+            "testing train tune util"
         ),
         "skate.client_builder": "client",
         "skate.logging_config": "LoggingConfig",
+    },
+    "skate.job_submission": {
+        "skate.job_submission._client": "JobSubmissionClient",
+        "skate.job_submission._details": (
+            "DriverInfo JobDetails JobErrorType JobInfo JobStatus JobType"
+        ),
     },
     "skate.remote_function": {"skate._facade.remote": "RemoteFunction"},
     "skate.dag": {

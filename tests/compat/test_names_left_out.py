@@ -32,10 +32,10 @@ def test_names_can_be_imported_and_say_what_they_are_when_used() -> None:
 
 
 def test_what_is_refused_says_why() -> None:
-    from ray.job_submission import JobSubmissionClient
+    from ray.util.client.worker import Worker
 
     with pytest.raises(NotImplementedError, match="a part of Ray's cluster"):
-        JobSubmissionClient("http://127.0.0.1:8265")
+        Worker("127.0.0.1:10001")
 
 
 def test_private_names_of_any_module_can_be_imported() -> None:

@@ -10,6 +10,7 @@ from skate._core.optional_imports import try_import
 from skate.cli._dashboard import dashboard_command
 from skate.cli._data import data_group
 from skate.cli._doctor import doctor_command
+from skate.cli._job import job_group
 from skate.cli._program import Program
 from skate.cli._serve import serve_group
 from skate.cli._sessions import session_commands
@@ -48,6 +49,7 @@ def _command(click: ModuleType) -> Any:
     group.add_command(_run_command(click))
     group.add_command(serve_group(click))
     group.add_command(data_group(click))
+    group.add_command(job_group(click))
     group.add_command(tune_group(click))
     group.add_command(doctor_command(click))
     group.add_command(dashboard_command(click))

@@ -30,7 +30,6 @@ MODULES_LEFT_OUT = (
     "ray.experimental.state.state_manager",
     "ray.experimental.state.util",
     "ray.experimental.util",
-    "ray.job_submission",
     "ray.scripts",
     "ray.serve.experimental",
     "ray.serve.gang",

@@ -151,7 +151,6 @@ REASONS: dict[str, str] = {
     "ray.autoscaler": _CLUSTER,
     "ray.cross_language": "skate runs Python only; use the ray engine for Java and C++",
     "ray.dashboard": _CLUSTER,
-    "ray.job_submission": _CLUSTER,
     "ray.llm": "it is not offered; use the ray engine",
     **REASONS_OF_SERVING,
     **REASONS_OF_TESTS,

@@ -1,0 +1,177 @@
+"""`skate job …`: programs that run by themselves, on this machine or on a Ray cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+import sys
+import time
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from skate.cli._tables import USUAL_MISTAKES, commands_of, json_option, show_rows, told
+
+if TYPE_CHECKING:
+    from skate.job_submission import JobDetails, JobSubmissionClient
+
+_MISTAKES = (*USUAL_MISTAKES, RuntimeError)
+_LOOK_SECONDS = 0.1
+
+
+def job_group(click: ModuleType) -> Any:
+    """Return the group of commands."""
+    address = click.Option(
+        ["--address"], help="The dashboard of a Ray cluster; else this machine."
+    )
+    job = click.Argument(["job_id"])
+    no_wait = click.Option(["--no-wait"], is_flag=True, help="Do not wait until the job is over.")
+    follow = click.Option(["-f", "--follow"], is_flag=True, help="Until the job is over.")
+    rows = (
+        ("status", "Say where a job is.", _status, (job, address)),
+        ("logs", "Print what a job has printed.", _logs, (job, follow, address)),
+        ("stop", "End a job.", _stop, (job, no_wait, address)),
+        ("delete", "Delete a job that is over, with its log.", _delete, (job, address)),
+        ("list", "List all jobs.", _list, (json_option(click), address)),
+    )
+    commands = [_submit_command(click, address, no_wait), *commands_of(click, rows, _MISTAKES)]
+    text = "Run programs by themselves: a job goes on when the terminal is closed."
+    return click.Group("job", help=text, commands=commands)
+
+
+def _submit_command(click: ModuleType, address: Any, no_wait: Any) -> Any:
+    strings = (
+        ("--submission-id", "An id that no other job has."),
+        ("--runtime-env", "A YAML file with the surroundings of the command."),
+        ("--runtime-env-json", "The surroundings as JSON."),
+        ("--working-dir", "The directory that it runs in."),
+        ("--metadata-json", "What to note with the job, as JSON."),
+    )
+    options = [click.Option([name], help=text) for name, text in strings]
+    entrypoint = click.Argument(["entrypoint"], nargs=-1, required=True, type=click.UNPROCESSED)
+    return click.Command(
+        "submit",
+        help="Run a command as a job: skate job submit -- python train.py --epochs 3",
+        callback=told(click, _submit, _MISTAKES),
+        params=[*options, address, no_wait, entrypoint],
+        # Behind the first word of the command, options are the command's own.
+        context_settings={"allow_interspersed_args": False},
+    )
+
+
+def _client(address: str | None) -> JobSubmissionClient:
+    from skate.job_submission import JobSubmissionClient
+
+    return JobSubmissionClient(address)
+
+
+def _submit(
+    entrypoint: tuple[str, ...],
+    address: str | None,
+    no_wait: bool,
+    submission_id: str | None,
+    metadata_json: str | None,
+    **environment: str | None,
+) -> None:
+    client = _client(address)
+    job = client.submit_job(
+        entrypoint=shlex.join(entrypoint),
+        submission_id=submission_id,
+        runtime_env=_environment_of(**environment),
+        metadata=_object_of("--metadata-json", metadata_json),
+    )
+    print(f"Job {job!r} submitted successfully", flush=True)
+    if no_wait:
+        print(f"skate job status {job}\nskate job logs --follow {job}\nskate job stop {job}")
+        return
+    asyncio.run(_print_log(client, job))
+    details = client.get_job_info(job)
+    _say(details)
+    if details.status == "FAILED":
+        sys.exit(1)
+
+
+def _environment_of(
+    runtime_env: str | None, runtime_env_json: str | None, working_dir: str | None
+) -> dict[str, Any]:
+    if runtime_env is not None and runtime_env_json is not None:
+        raise ValueError("--runtime-env and --runtime-env-json say the same: give one of them")
+    environment = _object_of("--runtime-env-json", runtime_env_json)
+    if runtime_env is not None:
+        from skate._core.optional_imports import try_import
+
+        with open(runtime_env) as file:
+            environment = try_import("yaml", "serve").safe_load(file) or {}
+        if not isinstance(environment, dict):
+            raise ValueError(f"{runtime_env} has no dictionary in it")
+    return {**environment, **({"working_dir": working_dir} if working_dir else {})}
+
+
+def _object_of(option: str, text: str | None) -> dict[str, Any]:
+    try:
+        found = json.loads(text) if text is not None else {}
+    except ValueError as error:
+        raise ValueError(f"{option} takes JSON; got {text!r}: {error}") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"{option} takes an object in JSON; got {text!r}")
+    return found
+
+
+async def _print_log(client: JobSubmissionClient, job: str) -> None:
+    async for text in client.tail_job_logs(job):
+        print(text, end="", flush=True)
+
+
+def _say(details: JobDetails) -> None:
+    name, status = details.submission_id, details.status
+    words = {"SUCCEEDED": "succeeded", "FAILED": "failed", "STOPPED": "was stopped"}
+    print(f"Job {name!r} {words.get(status.value, f'is {status}')}")
+    if status == "FAILED":
+        print(details.message)
+
+
+def _status(job_id: str, address: str | None) -> None:
+    _say(_client(address).get_job_info(job_id))
+
+
+def _logs(job_id: str, follow: bool, address: str | None) -> None:
+    client = _client(address)
+    if follow:
+        asyncio.run(_print_log(client, job_id))
+        _say(client.get_job_info(job_id))
+    else:
+        print(client.get_job_logs(job_id), end="")
+
+
+def _stop(job_id: str, no_wait: bool, address: str | None) -> None:
+    client = _client(address)
+    client.stop_job(job_id)
+    while not no_wait and not client.get_job_status(job_id).is_terminal():
+        time.sleep(_LOOK_SECONDS)
+    _say(client.get_job_info(job_id))
+
+
+def _delete(job_id: str, address: str | None) -> None:
+    _client(address).delete_job(job_id)
+    print(f"Job {job_id!r} deleted")
+
+
+def _list(as_json: bool, address: str | None) -> None:
+    rows = [
+        {
+            "job": details.submission_id,
+            "status": details.status.value,
+            "started": _moment(details.start_time),
+            "ended": _moment(details.end_time),
+            "exit code": details.driver_exit_code,
+            "entrypoint": details.entrypoint,
+        }
+        for details in _client(address).list_jobs()
+    ]
+    show_rows(rows, as_json, "no jobs")
+
+
+def _moment(milliseconds: int | None) -> str | None:
+    if milliseconds is None:
+        return None
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(milliseconds / 1000))

@@ -1,0 +1,264 @@
+"""Jobs of this machine: commands that run by themselves, and what is told of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shlex
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skate.cli import main
+from skate.job_submission import JobDetails, JobInfo, JobStatus, JobSubmissionClient, JobType
+from tests.support import eventually, run_program
+
+
+@pytest.fixture(autouse=True)
+def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.delenv("RAY_API_SERVER_ADDRESS", raising=False)
+    return tmp_path / "state" / "skate" / "jobs"
+
+
+@pytest.fixture
+def client() -> JobSubmissionClient:
+    return JobSubmissionClient()
+
+
+def ended(client: JobSubmissionClient, job: str) -> JobDetails:
+    eventually(lambda: client.get_job_status(job).is_terminal())
+    return client.get_job_info(job)
+
+
+def python(code: str) -> str:
+    return f"python -c {shlex.quote(code)}"
+
+
+def until(path: Path) -> str:
+    """A command that waits for a file."""
+    return f"while ! test -e {shlex.quote(str(path))}; do sleep 0.05; done"
+
+
+def test_a_job_runs_in_its_environment_and_leaves_its_log(
+    client: JobSubmissionClient, tmp_path: Path
+) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "part.py").write_text("WORD = 'imported'")
+    code = "import os, part, sys; print(part.WORD, os.environ['WORD'], os.getcwd(), sys.prefix)"
+    environment = {"working_dir": str(tmp_path / "project"), "env_vars": {"WORD": "given"}}
+    job = client.submit_job(
+        entrypoint=f"echo first; {python(code)}", runtime_env=environment, metadata={"a": "b"}
+    )
+    details = ended(client, job)
+    assert details.status is JobStatus.SUCCEEDED, details.message
+    assert (details.type, details.submission_id) == (JobType.SUBMISSION, job)
+    assert (details.metadata, details.runtime_env) == ({"a": "b"}, environment)
+    assert details.driver_exit_code == 0
+    assert details.start_time is not None
+    assert details.end_time is not None
+    assert details.start_time <= details.end_time
+    line = f"imported given {tmp_path / 'project'} {sys.prefix}\n"
+    assert client.get_job_logs(job) == f"first\n{line}"
+
+
+def test_the_log_is_told_while_the_job_runs(client: JobSubmissionClient, tmp_path: Path) -> None:
+    job = client.submit_job(entrypoint=f"echo one; {until(tmp_path / 'go')}; echo two")
+    told = []
+
+    async def tail() -> None:
+        async for text in client.tail_job_logs(job):
+            told.append(text)
+            (tmp_path / "go").touch()  # the second line is printed after the first was told
+
+    asyncio.run(asyncio.wait_for(tail(), 60))
+    assert "".join(told) == "one\ntwo\n" == client.get_job_logs(job)
+    assert client.get_job_status(job) == "SUCCEEDED"
+
+
+def test_a_job_that_fails_says_how(client: JobSubmissionClient) -> None:
+    details = ended(client, client.submit_job(entrypoint="echo wrong >&2; exit 3"))
+    assert (details.status, details.driver_exit_code) == (JobStatus.FAILED, 3)
+    assert details.error_type == "JOB_ENTRYPOINT_COMMAND_ERROR"
+    assert details.message is not None
+    assert "exit code 3" in details.message
+    assert "wrong" in details.message
+
+
+def test_a_job_is_stopped_with_what_it_has_started(
+    client: JobSubmissionClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_JOB_STOP_WAIT_TIME_S", "0.1")
+    inner = f"trap '' TERM; touch {tmp_path}/up; {until(tmp_path / 'never')}"
+    job = client.submit_job(
+        entrypoint=f"sh -c {shlex.quote(inner)} & wait", submission_id="one/two three"
+    )
+    eventually((tmp_path / "up").exists)
+    with pytest.raises(RuntimeError, match="stop it first"):
+        client.delete_job(job)
+    assert client.stop_job(job)
+    details = ended(client, job)
+    assert (job, details.status) == ("one/two three", JobStatus.STOPPED)
+    assert details.driver_info is not None
+    group = int(details.driver_info.pid)
+    eventually(lambda: not group_lives(group))
+    assert not client.stop_job(job)
+
+
+def group_lives(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_jobs_are_listed_and_deleted(client: JobSubmissionClient, own_state: Path) -> None:
+    jobs = [client.submit_job(entrypoint="true"), client.submit_job(entrypoint="true")]
+    for job in jobs:
+        ended(client, job)
+    with pytest.raises(RuntimeError, match="already exists"):
+        client.submit_job(entrypoint="true", submission_id=jobs[0])
+    assert [details.submission_id for details in client.list_jobs()] == jobs
+    assert client.delete_job(jobs[0])
+    assert [details.submission_id for details in client.list_jobs()] == jobs[1:]
+    assert len([*own_state.iterdir()]) == 1
+    for ask in (client.get_job_status, client.get_job_logs, client.stop_job, client.delete_job):
+        with pytest.raises(RuntimeError, match="does not exist"):
+            ask(jobs[0])
+
+
+def test_a_job_goes_on_when_its_submitter_is_killed(
+    client: JobSubmissionClient, tmp_path: Path
+) -> None:
+    entrypoint = f"{until(tmp_path / 'go')}; echo done"
+    code = (
+        "import os, signal; from skate.job_submission import JobSubmissionClient\n"
+        f"JobSubmissionClient().submit_job(entrypoint={entrypoint!r}, submission_id='left')\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    assert run_program([sys.executable, "-c", code]).returncode == -signal.SIGKILL
+    eventually(lambda: client.get_job_status("left") == JobStatus.RUNNING)
+    (tmp_path / "go").touch()
+    assert ended(client, "left").status is JobStatus.SUCCEEDED
+    assert client.get_job_logs("left") == "done\n"
+
+
+def test_a_job_whose_supervisor_is_killed_has_failed_and_is_gone(
+    client: JobSubmissionClient, tmp_path: Path
+) -> None:
+    job = client.submit_job(
+        entrypoint=f"echo $PPID > {tmp_path}/draft; mv {tmp_path}/draft {tmp_path}/parent; "
+        + until(tmp_path / "never")
+    )
+    eventually((tmp_path / "parent").exists)
+    eventually(lambda: client.get_job_status(job) == JobStatus.RUNNING)
+    os.kill(int((tmp_path / "parent").read_text()), signal.SIGKILL)
+    details = ended(client, job)
+    assert details.status is JobStatus.FAILED
+    assert details.error_type == "JOB_SUPERVISOR_ACTOR_DIED"
+    assert details.driver_info is not None
+    group = int(details.driver_info.pid)
+    eventually(lambda: not group_lives(group))
+
+
+def test_a_draft_is_no_job(client: JobSubmissionClient, own_state: Path) -> None:
+    """What a submitter leaves that was killed before its job was complete."""
+    assert client.list_jobs() == []
+    (own_state / "#0011223344556677").mkdir()
+    assert client.list_jobs() == []
+
+
+def test_modules_and_archives_are_there(client: JobSubmissionClient, tmp_path: Path) -> None:
+    """What workers of a session would have, the command has."""
+    import zipfile
+
+    with zipfile.ZipFile(tmp_path / "project.zip", "w") as archive:
+        archive.writestr("inside.txt", "from the archive")
+    (tmp_path / "more" / "helper").mkdir(parents=True)
+    (tmp_path / "more" / "helper" / "__init__.py").write_text("WORD = 'helped'")
+    job = client.submit_job(
+        entrypoint=python("import helper; print(helper.WORD, open('inside.txt').read())"),
+        runtime_env={
+            "working_dir": str(tmp_path / "project.zip"),
+            "py_modules": [str(tmp_path / "more" / "helper")],
+        },
+    )
+    details = ended(client, job)
+    assert details.status is JobStatus.SUCCEEDED, details.message
+    assert client.get_job_logs(job) == "helped from the archive\n"
+
+
+def test_an_environment_that_cannot_be_made_fails_the_job(
+    client: JobSubmissionClient, tmp_path: Path
+) -> None:
+    other = tmp_path / "python"
+    other.write_text("#!/bin/sh\nexit 1\n")
+    other.chmod(0o755)
+    job = client.submit_job(entrypoint="true", runtime_env={"py_executable": str(other)})
+    details = ended(client, job)
+    assert details.status is JobStatus.FAILED
+    assert details.error_type == "RUNTIME_ENV_SETUP_FAILURE"
+
+
+def test_what_is_refused(client: JobSubmissionClient, own_state: Path) -> None:
+    wrong: list[tuple[str, Any]] = [("address", 1), ("metadata", "x"), ("headers", [])]
+    for name, value in wrong:
+        with pytest.raises(TypeError, match=f"{name} takes"):
+            JobSubmissionClient(**{name: value})
+    with pytest.raises(TypeError, match="metadata takes strings"):
+        client.submit_job(entrypoint="true", metadata={"a": 1})  # type: ignore[dict-item]
+    with pytest.raises(ValueError, match="not a directory"):
+        client.submit_job(entrypoint="true", runtime_env={"working_dir": "no such place"})
+    with pytest.raises(ValueError, match=r"init\(\) in the program"):
+        client.submit_job(entrypoint="true", runtime_env={"worker_process_setup_hook": "a.b"})
+    with pytest.raises(ValueError, match="submission id"):
+        client.submit_job(entrypoint="true", submission_id="..")
+    assert client.list_jobs() == []
+    own_state.chmod(0o755)
+    with pytest.raises(PermissionError, match="open to others"):
+        client.list_jobs()
+
+
+def test_an_address_of_this_machine_without_a_cluster_is_this_machine() -> None:
+    for address in ("http://127.0.0.1:9", "localhost:9", "ray://127.0.0.1:10001", "auto"):
+        assert JobSubmissionClient(address).get_address() == "local"
+
+
+def test_an_address_elsewhere_needs_ray_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SKATE_AS_RAY", "1")
+    with pytest.raises(ConnectionError, match="means skate"):
+        JobSubmissionClient("http://192.0.2.1:8265")
+
+
+def test_what_is_known_can_be_written_as_json() -> None:
+    info = JobInfo(status=JobStatus.FAILED, entrypoint="x", runtime_env={"env_vars": {"a": "b"}})
+    assert info.message == "The job failed."
+    assert JobInfo.from_json(json.loads(json.dumps(info.to_json()))) == info
+
+
+def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    def said(*arguments: str, code: int = 0) -> str:
+        with pytest.raises(SystemExit) as end:
+            main(["job", *arguments])
+        assert (end.value.code or 0) == code
+        return capsys.readouterr().out
+
+    given = ("--submission-id", "mine", "--runtime-env-json", '{"env_vars": {"A": "b c"}}')
+    out = said("submit", *given, "--", "sh", "-c", "echo $A")
+    assert "b c\n" in out
+    assert "Job 'mine' succeeded" in out
+    assert "Job 'wrong' failed" in said("submit", "--submission-id", "wrong", "false", code=1)
+    rows = json.loads(said("list", "--json"))
+    assert [(row["job"], row["status"]) for row in rows] == [
+        ("mine", "SUCCEEDED"),
+        ("wrong", "FAILED"),
+    ]
+    assert said("logs", "mine") == "b c\n"
+    assert said("status", "mine") == said("stop", "mine") == "Job 'mine' succeeded\n"
+    assert said("delete", "mine") == "Job 'mine' deleted\n"
+    assert said("status", "mine", code=1) == ""
