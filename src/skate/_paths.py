@@ -116,6 +116,7 @@ _DATA = {
         "skate.data.iterator": "DataIterator DatasetIterator=DataIterator NodeIdStr",
         "skate.data.preprocessor": "Preprocessor",
         "skate.data.sources.files": "FileShuffleConfig",
+        "skate.data.stats": "DatasetSummary",
     },
     "skate.data.preprocessors": {
         "skate.data.preprocessor": "Preprocessor PreprocessorNotFittedError",

@@ -11,7 +11,7 @@ import skate
 import skate.data
 from skate.data import aggregate
 from skate.data import aggregate as agg
-from skate.data.block import BlockAccessor
+from skate.data.block import AggType, Block, BlockAccessor, U
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -153,11 +153,14 @@ class TestAggregations:
             def __init__(self, on):
                 super().__init__(f"product({on})", lambda: 1, on=on, ignore_nulls=True)
 
-            def aggregate_block(self, block):
+            def aggregate_block(self, block: Block) -> AggType:
                 return math.prod(BlockAccessor.for_block(block).to_numpy(self.on).tolist())
 
-            def combine(self, current_accumulator, new):
+            def combine(self, current_accumulator: AggType, new: AggType) -> AggType:
                 return current_accumulator * new
+
+            def finalize(self, accumulator: AggType) -> U | None:
+                return accumulator
 
         dataset = skate.data.from_items([{"k": n % 2, "v": n} for n in range(1, 5)])
         assert dataset.aggregate(Product("v")) == {"product(v)": 24}

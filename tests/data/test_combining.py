@@ -36,6 +36,14 @@ class TestMix:
             self.mixed([1, 0])
 
 
+@pytest.mark.engines("inline")
+def test_rows_with_equal_keys_get_into_one_block():
+    dataset = skate.data.from_items([{"key": n % 3, "n": n} for n in range(9)])
+    by_name = dataset.repartition(keys="key", num_blocks=2).take_all()
+    assert by_name == dataset.repartition(keys=["key"], num_blocks=2).take_all()
+    assert len({row["n"] for row in by_name}) == 9
+
+
 def test_union():
     dataset = skate.data.range(2).union(skate.data.range(3), skate.data.range(1))
     assert [row["id"] for row in dataset.take_all()] == [0, 1, 0, 1, 2, 0]

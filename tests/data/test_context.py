@@ -175,3 +175,11 @@ def test_options_that_are_none_say_nothing():
     options = ExecutionOptions(resource_limits=None, exclude_resources=None)
     assert options == ExecutionOptions()
     assert options.is_resource_limits_default()
+
+
+def test_what_ray_looks_at_by_itself_can_be_set():
+    settings = DataContext()
+    detectors = settings.issue_detectors_config
+    detectors.high_memory_detector_config.detection_time_interval_s = -1
+    assert settings.copy().issue_detectors_config == detectors
+    assert DataContext().issue_detectors_config != detectors

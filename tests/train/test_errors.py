@@ -7,6 +7,7 @@ import pickle
 
 import pytest
 
+import skate.train
 from skate._run import errors as run_errors
 from skate.train import _errors as train_errors
 from skate.train._workers import events
@@ -57,3 +58,12 @@ def test_failed_workers_keep_their_tracebacks():
     assert str(copy) == str(error)
     assert copy.error_message == error.error_message
     assert isinstance(copy.worker_failures[1], KeyError)
+
+
+def test_a_machine_that_was_taken_away_is_an_error_that_travels():
+    info = skate.train.PreemptionInfo(1_000, {"b": [3, 1], "a": [2]})
+    assert (info.preempted_node_ids, info.preempted_ranks) == (["a", "b"], [1, 2, 3])
+    error = pickle.loads(pickle.dumps(skate.train.PreemptionError(info, drain_timed_out=True)))
+    assert isinstance(error, skate.train.TrainingFailedError)
+    assert (error.preemption_info, error.drain_timed_out) == (info, True)
+    assert "[1, 2, 3]" in str(error)

@@ -136,6 +136,7 @@ if TYPE_CHECKING:
     from skate.data.iterator import DataIterator, NodeIdStr
     from skate.data.preprocessor import Preprocessor
     from skate.data.sources.files import FileShuffleConfig
+    from skate.data.stats import DatasetSummary
 
     DatasetContext = DataContext  # its name in older versions of Ray
     DatasetIterator = DataIterator
@@ -161,6 +162,7 @@ __all__ = [
     "DatasetContext",
     "DatasetIterator",
     "DatasetPipeline",
+    "DatasetSummary",
     "Datasink",
     "Datasource",
     "ExecutionOptions",

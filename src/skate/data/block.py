@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -24,14 +24,21 @@ from skate.data.aggregate import Count, Max, Mean, Min, Sum
 
 __all__ = [
     "VALID_BATCH_FORMATS",
+    "AggType",
     "Block",
     "BlockAccessor",
     "BlockExecStats",
     "BlockMetadata",
     "CallableClass",
     "DataBatch",
+    "KeyType",
+    "U",
     "UserDefinedFunction",
 ]
+
+AggType = TypeVar("AggType")  # what an aggregation keeps of rows, in annotations of your own ones
+KeyType = TypeVar("KeyType")  # of a group
+U = TypeVar("U", covariant=True)  # what an aggregation comes to
 
 DataBatch: TypeAlias = Batch  # what functions of batches are given, and return
 CallableClass: TypeAlias = type  # whose instances are called

@@ -26,6 +26,7 @@ from skate.data._io.sinks import (
     WriteResult,
     WriteReturnType,
 )
+from skate.data.sources.files import FileShuffleConfig
 
 if TYPE_CHECKING:
     from skate.data._expressions.expression import Expr
@@ -34,9 +35,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BlockBasedFileDatasink", "Datasink", "Datasource", "DummyOutputDatasink",
-    "FileBasedDatasource", "FilenameProvider", "PartitionStyle", "Partitioning",
-    "PathPartitionFilter", "PathPartitionParser", "ReadTask", "Reader", "RowBasedFileDatasink",
-    "SaveMode", "WriteResult", "WriteReturnType",
+    "FileBasedDatasource", "FileShuffleConfig", "FilenameProvider", "PartitionStyle",
+    "Partitioning", "PathPartitionFilter", "PathPartitionParser", "ReadTask", "Reader",
+    "RowBasedFileDatasink", "SaveMode", "WriteResult", "WriteReturnType",
 ]  # fmt: skip
 
 

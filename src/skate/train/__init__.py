@@ -35,7 +35,7 @@ from skate._run.validation import (
 from skate.train._data import TRAIN_DATASET_KEY, DataConfig
 from skate.train._errors import ControllerError, TrainingFailedError, WorkerGroupError
 from skate.train._launched import launched_session
-from skate.train._preemption import get_preemption_info
+from skate.train._preemption import PreemptionError, PreemptionInfo, get_preemption_info
 from skate.train._reported import (
     CheckpointConsistencyMode,
     ReportedCheckpoint,
@@ -112,6 +112,8 @@ __all__ = [
     "DataParallelTrainer",
     "FailureConfig",
     "LoggingConfig",
+    "PreemptionError",
+    "PreemptionInfo",
     "ReportedCheckpoint",
     "ReportedCheckpointStatus",
     "Result",

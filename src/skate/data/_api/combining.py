@@ -156,7 +156,7 @@ class Combining(Core):
         *,
         strict: bool = False,
         shuffle: bool = False,
-        keys: Sequence[str] | None = None,
+        keys: str | Sequence[str] | None = None,
         sort: bool = False,
     ) -> Dataset:
         """Put the rows into other blocks.
@@ -167,8 +167,8 @@ class Combining(Core):
             strict: Whether blocks with fewer rows are forbidden; there is only the last such
                 block.
             shuffle: Whether to mix the rows.
-            keys: Columns: rows with equal values in them get into the same block, sorted by them.
-                If the rows do not fit into memory there are more such blocks.
+            keys: A column, or several: rows with equal values in them get into the same block,
+                sorted by them. If the rows do not fit into memory there are more such blocks.
             sort: Whether blocks are sorted by `keys`, which they are in any case.
 
         Raises:
@@ -190,7 +190,8 @@ class Combining(Core):
         if keys is not None:
             if num_blocks is None:
                 raise ValueError("keys needs num_blocks")
-            return self._with(GroupTogether((self._plan,), tuple(keys), num_blocks))
+            names = (keys,) if isinstance(keys, str) else tuple(keys)
+            return self._with(GroupTogether((self._plan,), names, num_blocks))
         if sort:
             raise ValueError("sort=True needs keys to sort by")
         if shuffle and num_blocks is None:

@@ -9,6 +9,44 @@ from skate.data._arrow.tensor_format import FixedShapeTensorFormat
 
 
 @dataclass
+class HangingDetectorConfig:
+    """Says when Ray warns of a task that takes much longer than others."""
+
+    op_task_stats_min_count: int = 10
+    op_task_stats_std_factor: float = 10.0
+    detection_time_interval_s: float = 30.0
+
+
+@dataclass
+class HashShuffleDetectorConfig:
+    """Says when Ray warns of actors of a shuffle that do not start."""
+
+    detection_time_interval_s: float = 30.0
+    min_wait_time_s: float = 300.0
+
+
+@dataclass
+class HighMemoryDetectorConfig:
+    """Says when Ray warns of tasks that take more memory than they ask for."""
+
+    detection_time_interval_s: float = 30.0
+
+
+@dataclass
+class IssueDetectorsConfiguration:
+    """What Ray looks at by itself, and how often, while a dataset is computed."""
+
+    hanging_detector_config: HangingDetectorConfig = field(default_factory=HangingDetectorConfig)
+    hash_shuffle_detector_config: HashShuffleDetectorConfig = field(
+        default_factory=HashShuffleDetectorConfig
+    )
+    high_memory_detector_config: HighMemoryDetectorConfig = field(
+        default_factory=HighMemoryDetectorConfig
+    )
+    detectors: list[Any] = field(default_factory=list)
+
+
+@dataclass
 class RaySettings:
     """Accepted, and without effect here: they tune Ray's own shuffles, schedulers, formats,
     metrics and log files, of which there are none."""
@@ -78,7 +116,9 @@ class RaySettings:
     override_object_store_memory_limit_fraction: float | None = None
     memory_usage_poll_interval_s: float | None = 1
     dataset_logger_id: str | None = None
-    issue_detectors_config: Any = None
+    issue_detectors_config: IssueDetectorsConfiguration = field(
+        default_factory=IssueDetectorsConfiguration
+    )
     isolate_read_workers: bool = False
     downstream_capacity_backpressure_ratio: float = 2.0
     enable_dynamic_output_queue_size_backpressure: bool = False
