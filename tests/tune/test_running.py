@@ -14,6 +14,7 @@ import pytest
 import skate
 from skate import tune
 from skate.train import FailureConfig, RunConfig
+from skate.tune.execution import launch
 from skate.tune.schedulers import (
     AsyncHyperBandScheduler,
     HyperBandScheduler,
@@ -191,6 +192,23 @@ class TestFunctions:
         assert trial.last_result["name"] == "run"
         moved = run(asking, name="moved", chdir_to_trial_dir=True).trials[0]
         assert moved.last_result["cwd"] == moved.path
+
+    @pytest.mark.parametrize(
+        ("variables", "given", "moves"),
+        [
+            ({}, None, False),
+            ({"SKATE_AS_RAY": "1"}, None, True),
+            ({"SKATE_AS_RAY": "1"}, False, False),
+            ({"SKATE_AS_RAY": "1", "RAY_CHDIR_TO_TRIAL_DIR": "0"}, None, False),
+            ({"RAY_CHDIR_TO_TRIAL_DIR": "1"}, None, True),
+        ],
+    )
+    def test_whether_trials_run_in_their_folders(self, monkeypatch, variables, given, moves):
+        monkeypatch.delenv("RAY_CHDIR_TO_TRIAL_DIR", raising=False)
+        monkeypatch.delenv("SKATE_AS_RAY", raising=False)
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        assert launch._changes_directory(tune.TuneConfig(chdir_to_trial_dir=given)) is moves
 
     def test_output_in_files(self, run):
         def talking(config):

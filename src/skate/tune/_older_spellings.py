@@ -17,7 +17,7 @@ _CHECKPOINTS: dict[str, Any] = {
 }
 _REWRITTEN: dict[str, Any] = {
     **_CHECKPOINTS,
-    "chdir_to_trial_dir": False,
+    "chdir_to_trial_dir": None,
     "local_dir": None,
     "loggers": None,
     "upload_dir": None,

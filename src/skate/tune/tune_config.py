@@ -33,7 +33,8 @@ class TuneConfig(SpelledOut):
         trial_name_creator: Makes the name of a trial.
         trial_dirname_creator: Makes the name of a trial's folder.
         chdir_to_trial_dir: Whether trials run in their own folder, and not in the program's
-            working directory.
+            working directory. `None` is what `RAY_CHDIR_TO_TRIAL_DIR` says, 0 or 1; without it,
+            they do in programs that `import ray`.
         trial_timeout: Seconds that a trial may run without a report, a checkpoint or its end. One
             that is silent for longer has failed, with a `TrialTimeoutError`; `None` is no limit.
         seed: With a number, a search on the same number of workers is the same each time: the
@@ -59,7 +60,7 @@ class TuneConfig(SpelledOut):
     reuse_actors: bool | None = None
     trial_name_creator: Callable[[Any], str] | None = None
     trial_dirname_creator: Callable[[Any], str] | None = None
-    chdir_to_trial_dir: bool = False
+    chdir_to_trial_dir: bool | None = None
     trial_timeout: float | None = None
     seed: int | None = None
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import skate
 from skate._core.live_rows import announce
+from skate._core.optional_imports import ray_is_skate
 from skate._run.append_buffer import AppendBuffer
 from skate._run.callbacks import Callback
 from skate._run.config import FailureConfig, RunConfig
@@ -137,11 +138,20 @@ def _runner(
         WorkerPool(experiment.trainable, skate.cluster_resources(), reuse is not False),
         waits_always=in_step or _decides(experiment.stopper),
         reuse_instances=bool(reuse) and steps,
-        chdir=tuning.chdir_to_trial_dir,
+        chdir=_changes_directory(tuning),
         in_step=in_step,
         trial_timeout=tuning.trial_timeout,
         on_tick=on_tick,
     )
+
+
+def _changes_directory(tuning: TuneConfig) -> bool:
+    """Whether trials run in their own folders. Programs for Ray write their files into the
+    working directory, which is a folder per trial there."""
+    if tuning.chdir_to_trial_dir is not None:
+        return tuning.chdir_to_trial_dir
+    said = os.environ.get("RAY_CHDIR_TO_TRIAL_DIR")
+    return said != "0" if said else ray_is_skate()
 
 
 def new_controller(

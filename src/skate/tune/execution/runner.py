@@ -132,12 +132,13 @@ class Runner:
     def _task(self, trial: Trial) -> TrialTask:
         latest = trial.latest_checkpoint_result
         metrics = latest.metrics if latest else {}
+        folder = trial.path if trial.storage.is_local else trial.local_path
         return TrialTask(
             info=SessionInfo(
                 experiment_name=trial.experiment_dir_name,
                 trial_name=str(trial),
                 trial_id=trial.trial_id,
-                trial_dir=trial.path if trial.storage.is_local else trial.local_path,
+                trial_dir=folder,
                 trial_resources=trial.placement_group_factory,
                 storage=trial.storage,
             ),
@@ -151,7 +152,7 @@ class Runner:
             next_checkpoint=trial.next_checkpoint,
             waits_at=self._waits_at(trial),
             log_files=trial.log_to_file or None,
-            working_directory=os.path.abspath(trial.path) if self._chdir else None,
+            working_directory=os.path.abspath(folder) if self._chdir else None,
             export_formats=tuple(trial.export_formats),
             reuse_instance=self._reuse_instances,
             restore_retries=int(os.environ.get("TUNE_RESTORE_RETRY_NUM") or 0),  # as with Ray
