@@ -652,6 +652,28 @@ def test_callbacks_hear_everything(run):
         run(square, config={"x": 1}, callbacks=[Listener], name="wrong")
 
 
+def test_each_result_is_a_step_of_its_own(run):
+    class Steps(tune.Callback):
+        def __init__(self):
+            self.begun, self.ended, self.results = [], [], []
+
+        def on_step_begin(self, iteration, trials, **info):
+            self.begun.append(iteration)
+
+        def on_step_end(self, iteration, trials, **info):
+            self.ended.append(iteration)
+
+        def on_trial_result(self, iteration, trials, trial, result, **info):
+            self.results.append(iteration)
+
+    steps = Steps()
+    run(square, config={"x": 1}, callbacks=[steps])
+    assert len(steps.results) == len(set(steps.results)) == 4  # though they come together
+    assert set(steps.results) <= set(steps.begun)
+    assert steps.begun == list(range(len(steps.begun)))
+    assert steps.ended == [number + 1 for number in steps.begun]  # the steps that are done
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

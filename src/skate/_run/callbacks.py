@@ -47,19 +47,19 @@ class Callback:
         """
 
     def on_step_begin(self, iteration: int, trials: list[Any], **info: object) -> None:
-        """Note that a round of the search begins.
+        """Note that a step of the search begins: one trial has something to tell, or none.
 
         Args:
-            iteration: The number of the round.
+            iteration: How many steps are done.
             trials: All trials so far.
             info: What later versions may add.
         """
 
     def on_step_end(self, iteration: int, trials: list[Any], **info: object) -> None:
-        """Note that a round of the search is over.
+        """Note that a step of the search is over.
 
         Args:
-            iteration: The number of the round.
+            iteration: How many steps are done, with this one.
             trials: All trials so far.
             info: What later versions may add.
         """

@@ -142,11 +142,11 @@ class Performer:
     # -- beside the trials ---------------------------------------------------------------------
 
     def begin_step(self) -> None:
-        """The runner begins a round."""
+        """The runner begins a step: one event of one trial, or none."""
         self._step(self._at_begin, "on_step_begin")
 
     def end_step(self) -> None:
-        """The runner has done a round."""
+        """The runner has done a step, and has counted it."""
         self._step(self._at_end, "on_step_end")
 
     def end_experiment(self) -> None:

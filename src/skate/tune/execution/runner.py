@@ -84,8 +84,8 @@ class Runner:
         elif not started and not self._controller.is_finished:
             time.sleep(_NOTHING_TO_DO_SECONDS)  # a searcher has nothing to suggest right now
         self._pool.retire_idle(_PATIENCE_SECONDS)
-        self._performer.end_step()
         self._controller.iteration += 1
+        self._performer.end_step()
         for call in self._on_tick:
             call()
 
@@ -170,7 +170,9 @@ class Runner:
         self, worker: PooledWorker, events: Sequence[TrialEvent], error: Exception | None
     ) -> None:
         verdict = TrialVerdict.GO_ON
-        for event in events:
+        for number, event in enumerate(events):
+            if number:
+                self._begin_another_step()
             if isinstance(event, Ended):
                 self._release(worker, usable=not event.stuck)
                 verdict = TrialVerdict.GO_ON
@@ -182,6 +184,12 @@ class Runner:
             self._on_error(worker, error)
         elif worker.trial is not None:
             self._answer(worker, worker.trial, verdict)
+
+    def _begin_another_step(self) -> None:
+        """Several events came at once, of which each is a step to those who count them."""
+        self._controller.iteration += 1
+        self._performer.end_step()
+        self._performer.begin_step()
 
     def _tell(self, worker: PooledWorker, event: Began | Reported | Saved) -> TrialVerdict:
         """Tell the controller; what the trial is told."""
