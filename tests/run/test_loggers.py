@@ -23,6 +23,7 @@ from skate._run.loggers.tensorboard import events_until
 from skate._run.loggers.wandb import WandbLoggerCallback
 from skate._run.result import Result
 from skate._run.storage import Storage
+from skate._run.values import indented, to_json
 
 
 @dataclass
@@ -216,3 +217,18 @@ def test_a_logger_of_ones_own(trial):
     log([Mine()], trial, RESULTS)
     assert seen == ["start", 1, 2, 3, False]
     assert Path(trial.local_path).exists()
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {},
+        {"lr": 0.1},
+        {"b": 1, "a": "x, y: {z}", "é": None, "on": True, "nan": float("inf")},
+        {"layers": [1, 2], "inner": {"b": {}, "a": 1}},
+        {"b": np.float64(0.5), "a": {1, 2}},
+        {1: "one", 2: "two"},
+    ],
+)
+def test_configurations_are_indented_as_the_standard_library_does_it(config):
+    assert indented(config) == to_json(config, indent=2, sort_keys=True)

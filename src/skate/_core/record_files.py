@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 
@@ -70,8 +70,8 @@ _CRC_2 = _next_table(_CRC_1)
 _CRC_3 = _next_table(_CRC_2)
 
 
-def masked_crc(data: bytes) -> int:
-    """CRC-32C, as `masked` has it."""
+def _crc_by_tables(data: bytes) -> int:
+    """CRC-32C."""
     crc = 0xFFFFFFFF
     whole = len(data) & ~3
     for (word,) in struct.iter_unpack("<I", memoryview(data)[:whole]):
@@ -84,7 +84,24 @@ def masked_crc(data: bytes) -> int:
         )
     for byte in memoryview(data)[whole:]:
         crc = _CRC[(crc ^ byte) & 0xFF] ^ (crc >> 8)
-    return masked(crc ^ 0xFFFFFFFF)
+    return crc ^ 0xFFFFFFFF
+
+
+@functools.cache
+def crc32c() -> Callable[[bytes], int]:
+    """Return the function that computes CRC-32C: a package's, which is a hundred times as fast, or
+    our own where that is not installed."""
+    try:
+        from google_crc32c import value
+    except ImportError:
+        return _crc_by_tables
+    found: Callable[[bytes], int] = value
+    return found
+
+
+def masked_crc(data: bytes) -> int:
+    """CRC-32C, as `masked` has it."""
+    return masked(crc32c()(data))
 
 
 def masked(crc: int) -> int:

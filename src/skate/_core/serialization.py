@@ -29,6 +29,8 @@ PLAIN = frozenset({int, float, bool, str, bytes, type(None), complex})
 
 _custom: dict[type, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {}
 
+_importable: set[type] = set()
+
 NO_ARGUMENTS: bytes = pickle.dumps(((), {}), 5)
 
 
@@ -196,7 +198,19 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             reduced = reduce_v1(obj)
             if reduced is not None:
                 return reduced
+        if kind is type:
+            return self._reduce_class(obj)
         return super().reducer_override(obj)
+
+    def _reduce_class(self, cls: type) -> Any:
+        """Reduce a class. Whether it can be imported is looked up once for those of this package,
+        of which messages are full."""
+        if cls in _importable:
+            return NotImplemented
+        reduced = super().reducer_override(cls)
+        if reduced is NotImplemented and cls.__module__.startswith("skate."):
+            _importable.add(cls)
+        return reduced
 
 
 def _rebuild_custom(deserializer: Callable[[object], object], state: object) -> Any:

@@ -168,7 +168,8 @@ class LocalFolder(StorageFolder):
         try:
             os.mkdir(place)  # as it mostly is: `makedirs` looks at those above first
         except OSError:
-            os.makedirs(place, exist_ok=True)
+            if not os.path.isdir(place):
+                os.makedirs(place, exist_ok=True)
 
     def upload(self, local: str) -> None:
         _copy_tree(local, self.path)

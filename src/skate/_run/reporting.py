@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -242,9 +244,6 @@ def _reported(metrics: MetricsLike, other: Mapping[str, object]) -> ResultRow:
 
 
 def _machine() -> dict[str, Any]:
-    import os
-    import socket
-
     from skate.util import get_node_ip_address
 
     address = get_node_ip_address()

@@ -11,16 +11,30 @@ from skate._run.types import MetricsLike
 
 MOST_ELEMENTS = 1000  # of an array in a configuration, to be written with each result
 
+LEAVES = (int, float, str, bool, type(None))  # the question is asked for every metric
+
 
 def plain(value: object) -> Any:
     """NumPy and torch scalars as Python numbers, arrays as lists; else the value itself."""
-    if isinstance(value, (str, int, float, bool, type(None))):
+    if type(value) in LEAVES or isinstance(value, LEAVES):
         return value
     item = getattr(value, "item", None)
     if callable(item) and getattr(value, "ndim", None) == 0:
         return item()
     tolist = getattr(value, "tolist", None)
     return tolist() if callable(tolist) else value
+
+
+def is_plain(value: object) -> bool:
+    """Whether JSON brings it back exactly."""
+    if type(value) is dict:
+        for key, inner in value.items():
+            if type(key) is not str or not (type(inner) in LEAVES or is_plain(inner)):
+                return False
+        return True
+    if type(value) is list:
+        return all(map(is_plain, value))
+    return type(value) in LEAVES
 
 
 def numbers_as_such(metrics: MetricsLike) -> dict[str, Any]:
@@ -65,6 +79,15 @@ def to_json(record: Mapping[str, object], **options: Any) -> str:
         return json.dumps(_with_text_keys(record), default=_fallback, **options)
 
 
+def indented(record: Mapping[str, object]) -> str:
+    """As `to_json`, for people: sorted, and a line for each value."""
+    if not record or any(type(value) not in LEAVES for value in record.values()):
+        return to_json(record, indent=2, sort_keys=True)
+    # the encoder that knows how to indent is not the fast one
+    line = to_json(record, sort_keys=True, separators=(",\n  ", ": "))
+    return f"{{\n  {line[1:-1]}\n}}"
+
+
 def _with_text_keys(value: object) -> Any:
     if isinstance(value, Mapping):
         return {str(key): _with_text_keys(inner) for key, inner in value.items()}
@@ -73,13 +96,10 @@ def _with_text_keys(value: object) -> Any:
     return value
 
 
-_LEAVES = (int, float, str, bool, type(None))  # the question is asked for every metric
-
-
 def flatten(record: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Nested names joined by slashes: `{"a": {"b": 1}}` gives `("a/b", 1)`."""
     for key, value in record.items():
-        if type(value) not in _LEAVES and isinstance(value, Mapping) and value:
+        if type(value) not in LEAVES and isinstance(value, Mapping) and value:
             yield from flatten(value, f"{prefix}{key}/")
         else:
             yield f"{prefix}{key}", value
@@ -87,8 +107,16 @@ def flatten(record: Mapping[str, object], prefix: str = "") -> Iterator[tuple[st
 
 def numbers_in(record: Mapping[str, object]) -> list[tuple[str, float]]:
     """The numbers of a record, nested names joined by slashes."""
-    pairs = ((name, plain(value)) for name, value in flatten(record))
-    return [(name, float(value)) for name, value in pairs if isinstance(value, (int, float))]
+    numbers = []
+    for name, value in flatten(record):
+        kind = type(value)
+        if kind is float:
+            numbers.append((name, value))
+        elif kind is not str:
+            number = plain(value)
+            if isinstance(number, (int, float)):
+                numbers.append((name, float(number)))
+    return numbers
 
 
 def lookup(record: Mapping[str, object], name: str, default: object = None) -> Any:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from skate._run.folders import LocalFolder
 from skate._run.loggers.files import FileLoggerCallback, folder_of
 from skate._run.types import ResultRow
-from skate._run.values import flatten, plain
+from skate._run.values import LEAVES, flatten, plain
 
 if TYPE_CHECKING:
     from skate._run.callbacks import TrialLike
@@ -68,7 +68,9 @@ def table_of(results: list[ResultRow]) -> bytes:
 
 
 def _row_of(result: ResultRow) -> ResultRow:
-    return {name: plain(value) for name, value in flatten(result)}
+    return {
+        name: value if type(value) in LEAVES else plain(value) for name, value in flatten(result)
+    }
 
 
 def _written(rows: Sequence[Sequence[object]]) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from typing import TYPE_CHECKING, Any
 
 import cloudpickle
@@ -11,7 +12,7 @@ from skate._run.ledger import RESULT_FILE
 from skate._run.loggers.files import FileLoggerCallback, folder_of
 from skate._run.storage import Storage, drop_cut_line
 from skate._run.types import ResultRow
-from skate._run.values import to_json
+from skate._run.values import indented, is_plain, to_json
 
 if TYPE_CHECKING:
     from skate._run.callbacks import TrialLike
@@ -39,7 +40,7 @@ class JsonLoggerCallback(FileLoggerCallback):
     def update_config(self, trial: object, config: Any) -> None:
         """Write down a trial's configuration."""
         storage = Storage.at(folder_of(trial))
-        storage.write("params.json", to_json(config, indent=2, sort_keys=True).encode())
+        storage.write("params.json", indented(config).encode())
         storage.write("params.pkl", _pickled(config))
 
     def log_trial_result(self, iteration: int, trial: TrialLike, result: ResultRow) -> None:
@@ -60,6 +61,8 @@ def _has_ledger(trial: object) -> bool:
 
 
 def _pickled(config: Any) -> bytes:
+    if is_plain(config):  # which is the same, and takes a tenth of the time
+        return pickle.dumps(config)
     try:
         data: bytes = cloudpickle.dumps(dict(config))
     except Exception:  # something that only lives in this process

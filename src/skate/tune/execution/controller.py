@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from skate._run.checkpoint import Checkpoint
 from skate._run.checkpoint_manager import CHECKPOINT_NAME, RecordedCheckpoint
 from skate._run.types import MetricsLike, ResultRow
-from skate._run.values import flatten
+from skate._run.values import LEAVES, flatten
 from skate.tune.error import MissingMetricError, TuneError
 from skate.tune.execution.effects import (
     AddTrial,
@@ -445,16 +445,13 @@ class TuneController:
             self._saved.discard(trial.trial_id)
 
 
-_SIMPLE = (int, float, str, bool, type(None))  # asked of every metric of every result
-
-
 def _flat(result: MetricsLike) -> dict[str, object]:
     """Nested metrics as "a/b", beside the config."""
     flat = dict(result)
-    if not any(type(v) not in _SIMPLE and k != "config" for k, v in result.items()):
-        return flat
     for name, value in result.items():
-        if name != "config" and isinstance(value, Mapping) and value:
+        if type(value) in LEAVES or name == "config":
+            continue
+        if isinstance(value, Mapping) and value:
             flat.update(flatten(value, f"{name}/"))
     return flat
 

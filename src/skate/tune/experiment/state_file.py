@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate._run.checkpoint_manager import RecordedCheckpoint
 from skate._run.pickles import signed_pickle, unpickle
-from skate._run.values import shortened, to_json
+from skate._run.values import is_plain, shortened, to_json
 from skate.exceptions import UnreadablePickleError, UntrustedPickleError
 
 if TYPE_CHECKING:
@@ -31,17 +31,6 @@ Record = dict[str, Any]  # a line of the file
 
 STATE_FILE = "experiment_state.jsonl"
 _UPLOAD_EVERY_SECONDS = 1.0  # where a file cannot be added to
-_PLAIN = (str, int, float, bool, type(None))
-
-
-def is_plain(value: Any) -> bool:
-    """Whether JSON brings it back exactly."""
-    kind = type(value)
-    if kind in _PLAIN:
-        return True
-    if kind is dict:
-        return all(type(k) is str and is_plain(v) for k, v in value.items())
-    return kind is list and all(is_plain(item) for item in value)
 
 
 def packed(value: Any) -> Record:

@@ -15,8 +15,9 @@ from skate.tune.search.variant_generator import (
     count_variants,
     flatten_resolved_vars,
     format_vars,
-    generate_variants,
+    parse_spec_vars,
     preset_variants,
+    variants_of,
 )
 
 if TYPE_CHECKING:
@@ -114,8 +115,9 @@ class BasicVariantGenerator(SearchAlgorithm):
         for point in self._points_to_evaluate:
             yield from preset_variants(spec, point, *options)
             left -= 1
+        leaves = parse_spec_vars(spec)
         while left > 0:
-            yield from generate_variants(spec, *options)
+            yield from variants_of(spec, leaves, *options)
             left -= 1
 
     def _trial(

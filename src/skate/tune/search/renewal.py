@@ -11,7 +11,7 @@ from typing import Any
 
 import cloudpickle
 
-from skate.tune.experiment.state_file import is_plain
+from skate._run.values import is_plain
 from skate.tune.search.sample import Categorical, Domain
 from skate.tune.utils.util import flatten_dict
 

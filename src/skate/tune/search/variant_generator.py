@@ -23,6 +23,8 @@ from skate.tune.search.sample import Categorical, Domain, Function
 logger: logging.Logger = logging.getLogger(__name__)
 
 Path = tuple[Any, ...]
+SpecLeaves = tuple[list[tuple[Path, Any]], list[tuple[Path, Any]], list[tuple[Path, Any]]]
+_CLOSED = (float, int, str, bool, type(None))
 _PASSES = 20
 _NAMES_FOR_EVAL = {"random": random, "np": np}
 _NOT_IN_TAGS = ("run", "env", "resources_per_trial")
@@ -147,9 +149,7 @@ def walk(space: object, path: Path = ()) -> Iterator[tuple[Path, Any]]:
         yield path, space
 
 
-def parse_spec_vars(
-    spec: Mapping[str, object],
-) -> tuple[list[tuple[Path, Any]], list[tuple[Path, Any]], list[tuple[Path, Any]]]:
+def parse_spec_vars(spec: Mapping[str, object]) -> SpecLeaves:
     """The leaves of a space: (plain values, domains, grids)."""
     fixed, domains, grids = [], [], []
     for path, value in walk(spec):
@@ -198,8 +198,19 @@ def generate_variants(
     Several if there are grids: one per combination, each with fresh draws of the domains, or
     with the same ones if `constant_grid_search`.
     """
+    leaves = parse_spec_vars(unresolved_spec)
+    yield from variants_of(unresolved_spec, leaves, constant_grid_search, random_state)
+
+
+def variants_of(
+    unresolved_spec: Mapping[str, object],
+    leaves: SpecLeaves,
+    constant_grid_search: bool = False,
+    random_state: object = None,
+) -> Iterator[tuple[dict[Path, Any], dict[str, Any]]]:
+    """As `generate_variants`, of a space whose leaves are known: there may be many draws."""
     rng = Rng.of(random_state)
-    _, domains, grids = parse_spec_vars(unresolved_spec)
+    _, domains, grids = leaves
     spec: Any = unresolved_spec
     constant: dict[Path, Any] = {}
     if constant_grid_search:
@@ -212,11 +223,15 @@ def generate_variants(
             assign_value(variant, path, value)
             chosen[path] = value
         chosen.update(_draw(variant, [d for d in domains if d[0] not in chosen], rng))
-        if not any(map(has_unresolved_values, chosen.values())):
+        if not any(map(_may_be_open, chosen.values())):
             yield chosen, variant
             continue
         for more, finished in generate_variants(variant, constant_grid_search, rng):
             yield {**chosen, **more}, finished
+
+
+def _may_be_open(value: object) -> bool:
+    return type(value) not in _CLOSED and has_unresolved_values(value)
 
 
 def _combinations(grids: list[tuple[Path, Any]]) -> Iterator[tuple[object, ...]]:
@@ -333,6 +348,8 @@ def count_variants(spec: Mapping[str, Any], presets: list[dict[str, Any]]) -> in
 
 def copy_space(space: Any) -> Any:
     """A copy of the containers; the values inside are shared."""
+    if type(space) in _CLOSED:
+        return space
     if isinstance(space, dict):
         try:
             made = copy.copy(space)

@@ -7,6 +7,7 @@ import inspect
 import os
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.context import SessionInfo
@@ -15,6 +16,10 @@ from skate._run.types import Config
 from skate.tune.result import DEFAULT_METRIC
 
 CHECKPOINT_NAMES = ("checkpoint", "checkpoint_dir")
+
+_known: WeakKeyDictionary[Callable[..., object], dict[str, inspect.Parameter]] = (
+    WeakKeyDictionary()
+)
 
 
 class StatusReporter:
@@ -32,7 +37,17 @@ class StatusReporter:
 
 
 def free_parameters(function: Callable[..., object]) -> dict[str, inspect.Parameter]:
-    """The parameters that are not bound by a partial."""
+    """The parameters that are not bound by a partial; a process asks for each of its trials."""
+    try:
+        known = _known.get(function)
+    except TypeError:  # no hash, or no weak reference
+        return _look_up_parameters(function)
+    if known is None:
+        known = _known[function] = _look_up_parameters(function)
+    return known
+
+
+def _look_up_parameters(function: Callable[..., object]) -> dict[str, inspect.Parameter]:
     bound = set(function.keywords) if isinstance(function, functools.partial) else set()
     try:
         found: Any = inspect.signature(function).parameters
