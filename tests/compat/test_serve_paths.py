@@ -180,3 +180,24 @@ def test_the_modules_of_starlette_are_there_as_soon_as_serve_is(tmp_path: Path) 
 def test_other_libraries_are_as_they_were_where_ray_is_not_imported() -> None:
     program = "import skate.serve, starlette; print(hasattr(starlette, '__getattr__'))"
     assert run_program([sys.executable, "-c", program], check=True).stdout == "False\n"
+
+
+def test_names_that_programs_of_other_years_import(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "from ray.dashboard.modules.job.common import JobStatus\n"
+        "from ray.dashboard.modules.job.sdk import JobSubmissionClient\n"
+        "from ray.serve.api import DeploymentHandle\n"
+        "from ray.serve.handle import RayServeDeploymentHandle, RayServeHandle\n"
+        "import ray.job_submission\n"
+        "assert JobSubmissionClient is ray.job_submission.JobSubmissionClient\n"
+        "assert JobStatus is ray.job_submission.JobStatus\n"
+        "assert RayServeDeploymentHandle is RayServeHandle is DeploymentHandle\n"
+        "try:\n"
+        "    import ray.dashboard.head\n"
+        "except ImportError as error:\n"
+        "    print(error)\n"
+    )
+    command = [sys.executable, "-m", "skate", "run", "--as-ray", str(program)]
+    done = run_program(command, timeout=PATIENCE)
+    assert "a part of Ray's cluster" in done.stdout, done.stderr

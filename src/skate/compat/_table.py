@@ -20,6 +20,7 @@ UNKNOWN = ("skate.compat.parts.inside",)
 _INSIDE = ("skate.compat.parts.core", *UNKNOWN)
 _STATE = ("skate.util.state", "skate.compat.parts.core.state_api")
 _DATA_INSIDE = ("skate.compat.parts.data.inside", "skate.compat.parts.inside")
+_JOBS = ("skate.job_submission", *UNKNOWN)
 _TENSORS = ("skate.data.extensions",)
 
 # Modules whose home has another name, or several. What is below a module here is below its first
@@ -34,6 +35,12 @@ HOMES: dict[str, tuple[str, ...]] = {
     "ray.client_builder": ("skate.client_builder", "skate"),
     "ray.cloudpickle": ("cloudpickle",),
     "ray.core": _INSIDE,
+    "ray.dashboard": UNKNOWN,
+    "ray.dashboard.modules": UNKNOWN,
+    "ray.dashboard.modules.job": UNKNOWN,
+    "ray.dashboard.modules.job.common": _JOBS,
+    "ray.dashboard.modules.job.pydantic_models": _JOBS,
+    "ray.dashboard.modules.job.sdk": _JOBS,
     "ray.exceptions": ("skate.exceptions", "skate.compat.parts.core.exceptions"),
     "ray.dag.py_obj_scanner": ("skate.compat.parts.core.py_obj_scanner",),
     "ray.experimental.queue": ("skate.util.queue",),
