@@ -33,6 +33,14 @@ def eventually(condition: Callable[[], object], patience: float = PATIENCE) -> N
         time.sleep(0.002)
 
 
+def reasons_for_waits() -> str:
+    """Return why what threads of this process wait for is not there, as users are told."""
+    from skate.engine import current_engine
+
+    engine: Any = current_engine()
+    return "; ".join(row["text"] for row in engine.state("waits"))
+
+
 def handle_signals_as_usual() -> None:
     """Undo what starting the tests by a shell's `&` or by some runners does: signals that are
     ignored or blocked there would be so in every program that a test interrupts."""

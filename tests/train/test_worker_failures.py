@@ -6,9 +6,11 @@ import csv
 import io
 import os
 import pickle
+import re
 import signal
 import sys
 import textwrap
+import threading
 import time
 from pathlib import Path
 
@@ -25,7 +27,7 @@ from skate.train import (
     FailureConfig,
     WorkerGroupError,
 )
-from tests.support import PATIENCE, Program, eventually
+from tests.support import PATIENCE, Program, eventually, reasons_for_waits
 
 
 def fit(loop, run_config, **settings):
@@ -341,3 +343,21 @@ def test_nothing_to_restore(tmp_path):
     assert not DataParallelTrainer.can_restore(tmp_path)
     with pytest.raises(ValueError, match="restore"):
         DataParallelTrainer.restore(tmp_path)
+
+
+def test_a_rank_that_hangs_is_looked_for_in_its_own_code(run_config, flag):
+    raised = flag("raised")
+
+    def loop():
+        if train.world_rank() == 1:
+            raised.wait()
+        train.report(loss=1)
+
+    trainer = DataParallelTrainer(
+        loop, scaling_config={"num_workers": 2}, run_config=run_config(verbose=0)
+    )
+    training = threading.Thread(target=trainer.fit)
+    training.start()
+    eventually(lambda: re.search(r"rank 1 is at .*\.py:\d+, in ", reasons_for_waits()))
+    raised.set()
+    training.join()

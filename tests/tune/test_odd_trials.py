@@ -2,6 +2,7 @@
 or return where others report."""
 
 import os
+import re
 import threading
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from skate import tune
 from skate.tune import Trainable, TuneConfig, Tuner
 from skate.tune.error import TrialTimeoutError, TuneError
-from tests.support import eventually
+from tests.support import eventually, reasons_for_waits
 
 
 @pytest.fixture
@@ -183,3 +184,16 @@ def test_a_trial_that_says_nothing_at_all_has_ended_without_a_result(fit, capfd)
     grid = fit(lambda config: None, run={"verbose": 1})
     assert not grid.errors
     assert "has ended without a result: call tune.report" in capfd.readouterr().err
+
+
+def test_a_trial_that_hangs_is_looked_for_in_its_own_code(fit, flag):
+    raised = flag("raised")
+
+    def stuck(config):
+        raised.wait()
+
+    search = threading.Thread(target=fit, args=(stuck, 1))
+    search.start()
+    eventually(lambda: re.search(r"trial \w+_00000 is at .*\.py:\d+, in ", reasons_for_waits()))
+    raised.set()
+    search.join()

@@ -14,7 +14,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from skate.engine.local import waiting
+from skate._core.places import file_of, own_frame
+from skate.engine.local.waiting import inwards
 
 _LOOKS = 5  # at the awaits, in the time after which one is old
 
@@ -76,8 +77,8 @@ def _place_of(future: asyncio.Future[Any], loop: asyncio.AbstractEventLoop) -> s
     tasks = asyncio.all_tasks(loop)
     waiters = [task for task in tasks if getattr(task, "_fut_waiter", None) is future]
     for task in (*waiters, *tasks):
-        frames = [*waiting.inwards(task.get_coro())][::-1]
-        frame = waiting.own_frame(frames)
+        frames = [*inwards(task.get_coro())][::-1]
+        frame = own_frame(frames)
         if frame is not None:
-            return f"await ({waiting.file_of(frame)}:{frame.f_lineno})"
+            return f"await ({file_of(frame)}:{frame.f_lineno})"
     return None

@@ -167,12 +167,12 @@ def patience() -> float | None:
 
 def _user_place() -> str | None:
     """Return what the user has called and where, such as "get (train.py:31)"."""
-    from skate.engine.local import waiting
+    from skate._core import places
 
-    frames = [*waiting.outwards(sys._getframe(1))]
-    place = waiting.own_frame(frames)
+    frames = [*places.outwards(sys._getframe(1))]
+    place = places.own_frame(frames)
     if place is None:
         return None
     inwards = (frame.f_code.co_name for frame in frames[frames.index(place) - 1 :: -1])
     called = next(name for name in inwards if name.startswith("__") or name[0] != "_")
-    return f"{called}() ({waiting.file_of(place)}:{place.f_lineno})"
+    return f"{called}() ({places.file_of(place)}:{place.f_lineno})"

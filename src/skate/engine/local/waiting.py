@@ -8,23 +8,22 @@ whom: it is called when a frame of such a method is found.
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
-import sysconfig
 import threading
 from collections.abc import Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from skate._core.places import PACKAGE, outwards, own_frame, place_of
 from skate.engine.local import messages as m
 from skate.engine.local.messages import Work
 
 if TYPE_CHECKING:
     from skate.engine.local.worker import WorkerEngine
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
-_PATHS = sysconfig.get_paths()
-_LIBRARIES = tuple(_PATHS[name] + os.sep for name in ("stdlib", "platstdlib", "purelib"))
+_ENGINE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _MOST = 100  # of each kind: nobody reads more
 
 
@@ -62,15 +61,8 @@ def _in_threads() -> Iterator[tuple[Work, list[FrameType], bool]]:
             yield work, frames, False
 
 
-def outwards(frame: FrameType | None) -> Iterator[FrameType]:
-    """Yield a frame, and those around it."""
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
-
-
 def _work_of(frame: FrameType) -> Work | None:
-    if not frame.f_code.co_filename.startswith(_PACKAGE) or "function" not in frame.f_locals:
+    if not frame.f_code.co_filename.startswith(PACKAGE) or "function" not in frame.f_locals:
         return None  # `function`: its arguments are there, and it has begun
     work = frame.f_locals.get("work")
     return work if isinstance(work, Work) else None
@@ -104,33 +96,27 @@ def inwards(coroutine: object) -> Iterator[FrameType]:
 
 
 def where(frames: list[FrameType]) -> str:
-    """Return the place of the innermost frame of the user's, such as "train.py:31, in step";
-    that of a library where there is none, "" if all are ours."""
-    foreign = (f for f in frames if not f.f_code.co_filename.startswith((_PACKAGE, "<frozen")))
-    frame = own_frame(frames) or next(foreign, None)
-    if frame is None:
-        return ""
-    return f"{file_of(frame)}:{frame.f_lineno}, in {frame.f_code.co_name}"
+    """Return the place of the innermost frame of the user's, such as "train.py:31, in step"; if
+    the work is a library's function, the place in there; "" if it is ours."""
+    inside = list(itertools.takewhile(lambda frame: _work_of(frame) is None, frames))
+    own = own_frame(inside)
+    if own is not None or any(map(_is_of_our_libraries, inside)):
+        return place_of(own)
+    foreign = (f for f in inside if not f.f_code.co_filename.startswith((PACKAGE, "<frozen")))
+    return place_of(next(foreign, None))
+
+
+def _is_of_our_libraries(frame: FrameType) -> bool:
+    file = frame.f_code.co_filename
+    return file.startswith(PACKAGE) and not file.startswith(_ENGINE)
 
 
 def reason(frames: list[FrameType]) -> str:
     """Return why a method of the libraries waits, as its object says; "" if none does."""
     for frame in frames:
-        if frame.f_code.co_filename.startswith(_PACKAGE):
+        if frame.f_code.co_filename.startswith(PACKAGE):
             because = getattr(type(frame.f_locals.get("self")), "waits_because", None)
             text = because(frame.f_locals["self"], frame.f_code.co_name) if because else None
             if text:
                 return str(text)
     return ""
-
-
-def own_frame(frames: list[FrameType]) -> FrameType | None:
-    """Return the innermost frame that is neither ours nor a library's."""
-    others = (_PACKAGE, "<frozen", *_LIBRARIES)
-    return next((f for f in frames if not f.f_code.co_filename.startswith(others)), None)
-
-
-def file_of(frame: FrameType) -> str:
-    """Return the file of a frame, relative to the working directory if it is in there."""
-    file, here = frame.f_code.co_filename, os.getcwd() + os.sep
-    return file.removeprefix(here)

@@ -22,6 +22,7 @@ from typing import Any
 
 import cloudpickle
 
+from skate._core.places import place_of_thread
 from skate._run.checkpoint import Checkpoint
 from skate._run.context import SessionInfo
 from skate._run.reporting import DEFAULT_METRIC, Report
@@ -121,6 +122,7 @@ class TrainWorker:
         self._mailbox = LoopMailbox()
         self._session: WorkerSession | None = None
         self._context: Any = None
+        self._thread: threading.Thread | None = None
 
     def process(self) -> int:
         """Which process this is."""
@@ -163,6 +165,7 @@ class TrainWorker:
         """After an interrupt: have the loop end, as the group goes on without it, and wait for
         that."""
         self._mailbox.answers.put(Answer(0, stop=True))
+        assert self._thread is not None
         self._thread.join(seconds)
 
     def start(self) -> None:
@@ -181,6 +184,13 @@ class TrainWorker:
             self._mailbox.events.put(Event(FINISHED))
         except BaseException as error:
             self._mailbox.events.put(error)
+
+    def waits_because(self, method: str) -> str | None:
+        """Return where the loop is, for whom asks why its next event does not come."""
+        if method != "next_event" or self._session is None:
+            return None
+        place = place_of_thread(self._thread)
+        return f"rank {self._session.info.world_rank} is at {place}" if place else None
 
     def next_event(self, answer: Answer | None) -> Event:
         """Answer the last report, and wait for the next."""

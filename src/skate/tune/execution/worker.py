@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any, TextIO
 
 import skate
+from skate._core.places import place_of_thread
 from skate._run.signing_key import adopt_signing_key
 from skate.tune.execution.channel import Channel, Halted
 from skate.tune.execution.events import Began, Ended, Saved, TrialEvent, TrialVerdict
@@ -29,7 +30,9 @@ class TrialWorker:
 
     def __init__(self, trainable: Any) -> None:
         self._trainable = trainable
-        self._thread: threading.Thread | None = None
+        self._thread: threading.Thread | None = None  # of a trial that is yet to start
+        self._started: threading.Thread | None = None
+        self._trial_id: str = ""
         self._channel = Channel()
         self._error: BaseException | None = None
         self._exports = False
@@ -44,12 +47,12 @@ class TrialWorker:
         self._channel = Channel()
         self._error = None
         self._exports = bool(task.export_formats)
+        self._trial_id = task.info.trial_id
         self._thread = threading.Thread(target=self._run, args=(task,), name="trial", daemon=True)
         began = Began(os.getpid())
         if not at_once:
             return [began]
-        thread, self._thread = self._thread, None
-        thread.start()
+        self._start()
         events, over = self._channel.take(_LONGEST_CALL_SECONDS)
         return [began, *events, *([Ended()] if over and self._error is None else ())]
 
@@ -61,14 +64,24 @@ class TrialWorker:
     def exchange(self, verdict: TrialVerdict) -> list[TrialEvent]:
         """Give the trial its verdict; what comes next from it."""
         if self._thread is not None:
-            thread, self._thread = self._thread, None
             if verdict.halts:
+                self._thread = None
                 return [Ended()]
-            thread.start()
+            self._start()
         self._channel.answer(verdict)
         if not verdict.halts:
             return self._take(_LONGEST_CALL_SECONDS)
         return self._until_it_ends(saves=verdict is TrialVerdict.HALT_AND_SAVE)
+
+    def _start(self) -> None:
+        self._started, self._thread = self._thread, None
+        assert self._started is not None
+        self._started.start()
+
+    def waits_because(self, method: str) -> str | None:
+        """Return where the trial is, for whom asks why nothing comes from it."""
+        place = place_of_thread(self._started) if method in ("begin", "exchange") else ""
+        return f"trial {self._trial_id} is at {place}" if place else None
 
     def _until_it_ends(self, saves: bool) -> list[TrialEvent]:
         """A halted trial's last checkpoint. One that leaves may take its time to save and to
