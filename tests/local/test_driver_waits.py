@@ -14,6 +14,7 @@ import pytest
 import skate
 from skate._core import notices
 from skate.engine import current_engine
+from skate.engine.sessions import own_session
 from skate.exceptions import GetTimeoutError
 from tests.support import Flag, eventually
 
@@ -180,13 +181,16 @@ def test_errors_in_workers_have_them_too(explaining: None) -> None:
     assert "Greedy" in row["text"]
 
 
-def test_all_waits_of_a_session(explaining: None, flag: Any) -> None:
+@pytest.mark.parametrize("wait", [by_get, by_a_generator, by_await])
+def test_all_waits_of_a_session(explaining: None, flag: Any, wait: Any) -> None:
     raised = flag("raised")
-    ref = wait_for.remote(raised)
-    thread = threading.Thread(target=lambda: skate.get(ref))
+    thread = threading.Thread(target=wait, args=(raised,))
     thread.start()
+    name = "stream" if wait is by_a_generator else "wait_for"
     engine: Any = skate.engine.current_engine()
-    eventually(lambda: [row["name"] for row in engine.state("waits")] == ["wait_for"])
+    eventually(lambda: [row["name"] for row in engine.state("waits")] == [name])
+    own = own_session()
+    eventually(lambda: [one["name"] for one in own.stacks([own.pid])[0]["waits_for"]] == [name])
     raised.set()
     thread.join()
 

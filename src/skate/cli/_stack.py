@@ -72,9 +72,11 @@ def _wanted(found: list[Session], pid: int | None) -> Iterator[tuple[Session, li
 def _described(row: Row, full: bool) -> list[str]:
     who = f"{row['role']} {row['pid']}"
     lines = [f"{who}  {_doing(row)}"]
+    reasons = row.get("because", ())
     for wait in row.get("waits_for", ()):
-        lines.append(f"  waits for {_awaited(wait)}")
-    lines += [f"  because {reason}" for reason in row.get("because", ())]
+        if wait.get("name") or not reasons:  # the number of an object alone says nothing
+            lines.append(f"  waits for {_awaited(wait)}")
+    lines += [f"  because {reason}" for reason in reasons]
     for thread in row.get("threads", ()):
         lines += _stack_lines(thread["name"], thread["frames"], full)
     for coroutine in row.get("coroutines", ()):

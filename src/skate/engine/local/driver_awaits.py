@@ -8,6 +8,7 @@ such as the libraries' own, wait silently.
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
 import weakref
@@ -49,6 +50,10 @@ class DriverAwaits:
         """Note that it is done."""
         self._pending.pop(future, None)
 
+    def entries(self) -> list[Any]:
+        """Return the objects that are awaited."""
+        return [ref._entry for ref, _ in list(self._pending.values())]
+
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
         self._watched.discard(loop)
         now = time.monotonic()
@@ -61,7 +66,7 @@ class DriverAwaits:
                 continue
             there = True
             if now - since >= self._patience:
-                self.discard(future)  # once
+                self._pending[future] = (ref, math.inf)  # once
                 place = _place_of(future, loop)
                 if place is not None:
                     # Workers are asked for what they know, which the loop shall not wait for.

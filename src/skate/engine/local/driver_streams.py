@@ -34,7 +34,7 @@ class DriverStreams(DriverWaits):
         with self.lock:
             stream.when_ready(index, waiter.finish)
         try:
-            if not waiter.done and not self._run_patiently(waiter, timeout, [entry]):
+            if not waiter.done and not self._wait_for_item(waiter, timeout, entry):
                 facts = self._facts_in_time([entry], timeout)
                 raise late(f"no item {index} after {timeout} s", facts)
         finally:
@@ -49,6 +49,13 @@ class DriverStreams(DriverWaits):
             self.hub.counts.drop((id,))  # the stream's own hold
         self._write()
         return ref
+
+    def _wait_for_item(self, waiter: Waiter, timeout: float | None, entry: ObjectEntry) -> bool:
+        self._streams_waited.append(entry)
+        try:
+            return self._run_patiently(waiter, timeout, [entry])
+        finally:
+            self._streams_waited.remove(entry)
 
     def _stream_of(self, generator: ObjectRef[object]) -> ItemStream:
         stream = self.entry_of(generator).stream

@@ -44,6 +44,7 @@ class DriverWaits(ObjectTable):
         super().__init__(process)
         self._patience: float | None = patience()
         self._awaits: DriverAwaits | None = None  # made with the first one
+        self._streams_waited: list[ObjectEntry] = []  # for their next items
         self._waits_said: set[tuple[str, str]] = set()  # cause and name
         # By thread: since when turns of a wait have brought nothing, and some of its objects.
         self._stalls: dict[int, tuple[float, list[ObjectEntry]]] = {}
@@ -123,17 +124,17 @@ class DriverWaits(ObjectTable):
         if seconds > 0:
             self._ask_workers(seconds, waiter)
         with self.lock:
-            return self.hub.waits.facts(self._wanted() if wanted is None else wanted)
+            return self.hub.waits.facts(self.wanted() if wanted is None else wanted)
 
     def wait_graph(self) -> dict[str, Any]:
         """Return who waits for whom: for the driver, and in all that is under way."""
         self._ask_workers(_ANSWER_SECONDS_TO_COMMANDS)
         with self.lock:
-            return self.hub.waits.drawing(self._wanted())
+            return self.hub.waits.drawing(self.wanted())
 
-    def _wanted(self) -> list[ObjectEntry]:
-        """Return what threads of the driver wait for."""
-        return [entry for needs in self.blocked() for entry in needs.wanted]
+    def wanted(self) -> list[ObjectEntry]:
+        awaited = self._awaits.entries() if self._awaits is not None else ()
+        return [*super().wanted(), *self._streams_waited, *awaited]
 
     def _ask_workers(self, seconds: float, waiter: Waiter | None = None) -> None:
         """Have workers say what they wait for; not longer than until the waiter is done."""

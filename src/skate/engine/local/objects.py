@@ -382,6 +382,10 @@ class ObjectTable(ABC):
         """Return what the threads of this process wait for."""
         return list(self._blocked)
 
+    def wanted(self) -> list[ObjectEntry]:
+        """Return the objects that this process waits for. The lock is held."""
+        return [entry for needs in self._blocked for entry in needs.wanted]
+
     # -- values --------------------------------------------------------------------------------
 
     def load(self, entry: ObjectEntry, copy: int = False, borrow: bool = False) -> Any:

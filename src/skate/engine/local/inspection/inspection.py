@@ -55,11 +55,11 @@ def stacks_of(engine: ObjectTable, role: str, runs: list[Row]) -> Row:
 
 
 def _waited(engine: ObjectTable) -> list[str]:
-    """Return the ids of the objects that threads of this process wait for."""
+    """Return the ids of the objects that this process waits for."""
     if not engine.lock.acquire(timeout=_LOCK_SECONDS):
         return []  # whoever has it is in one of the stacks
     try:
-        entries = {entry for needs in engine._blocked for entry in needs.wanted}
+        entries = dict.fromkeys(engine.wanted())
         return [f"{entry.id:056x}" for entry in entries if entry.kind is None]
     finally:
         engine.lock.release()
