@@ -267,3 +267,16 @@ def test_a_session_that_has_just_ended_is_no_news(
     with pytest.raises(SystemExit):
         main(["list", "tasks"])
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("command", [("list", "tasks"), ("memory",), ("logs",)])
+def test_a_session_that_ends_while_it_is_asked_takes_nobody_with_it(
+    command: tuple[str, ...],
+    program: Program,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = [Session(os.getpid(), str(tmp_path / "gone")), *sessions()]
+    monkeypatch.setattr("skate.engine.sessions.sessions", lambda: found)
+    assert said(capsys, *command)

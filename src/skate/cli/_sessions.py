@@ -6,7 +6,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -96,19 +97,21 @@ def chosen(session: int | None) -> list[Session]:
     return found
 
 
-def _answering(session: int | None) -> Iterable[Session]:
-    """Return the sessions that answer; say of the others that they do not."""
+def _of_each(
+    session: int | None, ask: Callable[[Session], list[Row]]
+) -> list[tuple[Session, list[Row]]]:
+    """Return what the sessions answer; say of those that do not that they do not."""
     from skate.engine.sessions import NoAnswerError
 
+    found = []
     for one in chosen(session):
         try:
-            one.ask("logs", number=sys.maxsize)
+            found.append((one, ask(one)))
         except NoAnswerError as error:
             if session is None and one.is_over:  # it has ended since they were listed
                 continue
             print(f"{error}; `skate stack {one.pid}` shows why", file=sys.stderr)
-        else:
-            yield one
+    return found
 
 
 # -- status ---------------------------------------------------------------------------------------
@@ -217,7 +220,8 @@ def _list(
 
     wanted = [pair_of(one, _FILTER_FORM) for one in filters]
     asked = "live_workers" if kind == "workers" else kind
-    rows = [row for one in _answering(session) for row in _rows(one, asked)]
+    answers = _of_each(session, lambda one: _rows(one, asked))
+    rows = [row for _, some in answers for row in some]
     for key, _ in wanted:
         if rows and not any(key in row for row in rows):
             raise ValueError(f"--filter takes one of {', '.join(rows[0])}; got {key!r}")
@@ -251,7 +255,9 @@ def _cell(name: str, value: Any) -> Any:
 
 
 def _memory(limit: int, session: int | None, as_json: bool) -> None:
-    rows = [{"session": one.pid, **row} for one in _answering(session) for row in one.memory()]
+    answers = _of_each(session, lambda one: one.memory())
+    rows = [{"session": one.pid, **row} for one, some in answers for row in some]
+    rows.sort(key=lambda row: -row["size"])  # of several sessions, too
     columns = [
         name for name in _MEMORY_COLUMNS if name != "line" or any(row["line"] for row in rows)
     ]
@@ -279,16 +285,18 @@ def _timeline(file: str, session: int | None) -> None:
 
 def _logs(pid: int | None, lines: int, follow: bool, session: int | None, as_json: bool) -> None:
     seen: dict[int, int] = {}
-    found = list(_answering(session))
-    pieces = [piece for one in found for piece in _new(one, seen, pid)]
+    answers = _of_each(session, lambda one: _new(one, seen, pid))
+    pieces = [piece for _, some in answers for piece in some]
     _print_pieces(sorted(pieces, key=lambda piece: piece["time"])[-lines:], as_json)
-    while follow:
-        try:
+    left = [one for one, _ in answers] if follow else []
+    with suppress(KeyboardInterrupt):  # nobody looks any more
+        while left:
             time.sleep(_FOLLOW_SECONDS)
-            for one in found:
-                _print_pieces(_new(one, seen, pid), as_json)
-        except (ConnectionError, KeyboardInterrupt):  # it has ended, or nobody looks any more
-            return
+            for one in tuple(left):
+                try:
+                    _print_pieces(_new(one, seen, pid), as_json)
+                except ConnectionError:  # it has ended
+                    left.remove(one)
 
 
 def _new(session: Session, seen: dict[int, int], pid: int | None) -> list[Row]:
