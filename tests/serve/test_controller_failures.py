@@ -252,3 +252,35 @@ def _is_alive(pid: int) -> bool:
             return file.read().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):  # it ended in between
         return False
+
+
+@serve.deployment(health_check_period_s=60)
+class Patient:
+    def __init__(self, began: Flag, go: Flag) -> None:
+        self.began, self.go = began, go
+
+    async def waiting(self) -> int:
+        self.began.set()
+        while not self.go.is_set():  # noqa: ASYNC110  # the flag is a file, of another process
+            await asyncio.sleep(0.01)
+        return os.getpid()
+
+    async def __call__(self) -> int:
+        return os.getpid()
+
+
+def test_a_replica_that_is_asked_to_end_finishes_its_requests(
+    run_locally: Run, tmp_path: Path
+) -> None:
+    """By SIGTERM, as an operator or a machine that is shut down asks."""
+    began, go = Flag(tmp_path / "began"), Flag(tmp_path / "go")
+    handle = run_locally(Patient.bind(began, go), route_prefix=None)
+    running = handle.waiting.remote()
+    eventually(began.is_set)
+    pid = handle.remote().result(timeout_s=PATIENCE)
+    os.kill(pid, signal.SIGTERM)
+    later = handle.remote()  # answered by it, or by the next one
+    go.set()
+    assert running.result(timeout_s=PATIENCE) == pid
+    assert later.result(timeout_s=PATIENCE)
+    eventually(lambda: handle.remote().result(timeout_s=PATIENCE) != pid)

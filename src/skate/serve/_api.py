@@ -27,7 +27,7 @@ from skate.serve._start_options import (
 from skate.serve._status import ApplicationStatus, ServeStatus
 from skate.serve.config import ControllerOptions, HTTPOptions, ProxyLocation, gRPCOptions
 from skate.serve.context import current_replica
-from skate.serve.exceptions import SkateServeError
+from skate.serve.exceptions import NoSuchDeploymentError, SkateServeError
 from skate.serve.handle import DeploymentHandle
 
 if TYPE_CHECKING:
@@ -398,7 +398,7 @@ def get_deployment_handle(
         _record_telemetry: No effect: nothing is recorded.
 
     Raises:
-        SkateServeError: If there is no such deployment.
+        NoSuchDeploymentError: If there is none: a SkateServeError, and a KeyError.
     """
     if app_name is None:
         replica = current_replica()
@@ -407,5 +407,5 @@ def get_deployment_handle(
     if _check_exists:
         client = _client.connect()
         if not skate.get(client.controller.has_deployment.remote(id)):
-            raise SkateServeError(f"{id} does not exist; serve.status() lists what does")
+            raise NoSuchDeploymentError(f"{id} does not exist; serve.status() lists what does")
     return DeploymentHandle(deployment_name, app_name)

@@ -3,6 +3,7 @@
 SkateServeError (RayServeException)
 ├── BackPressureError                more requests wait than max_queued_requests allows
 ├── RequestCancelledError            also a skate.exceptions.TaskCancelledError
+├── NoSuchDeploymentError            also a KeyError
 ├── DeploymentUnavailableError       the deployment failed to start, or was deleted
 └── ReplicaUnavailableError          the chosen replica is gone
 """
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BackPressureError",
     "DeploymentUnavailableError",
+    "NoSuchDeploymentError",
     "RayServeException",
     "ReplicaUnavailableError",
     "RequestCancelledError",
@@ -91,6 +93,12 @@ class RequestCancelledError(SkateServeError, TaskCancelledError):
             if self.request_id
             else ("Request was cancelled.")
         )
+
+
+class NoSuchDeploymentError(SkateServeError, KeyError):
+    """There is no deployment of the name that a handle was asked for."""
+
+    __str__ = Exception.__str__  # a KeyError shows its text in quotes
 
 
 class DeploymentUnavailableError(SkateServeError):

@@ -150,7 +150,7 @@ def _spec(builder: _Builder, app: Application, is_ingress: bool) -> DeploymentSp
     deployment = _overridden(builder, name, app._bound_deployment)
     actors = deployment.deployment_actors
     parts = (deployment.func_or_class, deployment.init_args, deployment.init_kwargs, actors)
-    code = dumps(parts, f"deployment {name}").packed()
+    code = dumps(parts, f"the deployment {name}").packed()
     options = deployment.deployment_options
     deployment.check_router()
     _check_batches(deployment, options)

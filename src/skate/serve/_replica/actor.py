@@ -29,6 +29,7 @@ from skate.serve._identity import NAMESPACE, DeploymentID, ReplicaID
 from skate.serve._replica import deployment_actors
 from skate.serve._replica.load_reports import ReplicaLoad, StatsReports, Traffic
 from skate.serve._replica.logs import ReplicaLogs
+from skate.serve._replica.termination import end_gently_on_sigterm
 from skate.serve._replica.user_code import UserCode
 from skate.serve._routing.requests import RequestRefused
 from skate.serve._status import ReplicaRank
@@ -160,6 +161,8 @@ class Replica:
             self.spec.version,
         )
         self._owns_process = os.getpid() != controller_pid
+        if self._owns_process:
+            end_gently_on_sigterm(self)
         self._enter()
         self._plan_logs()
         self._plan_reports()
