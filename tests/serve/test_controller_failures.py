@@ -261,7 +261,7 @@ class Patient:
 
     async def waiting(self) -> int:
         self.began.set()
-        while not self.go.is_set():  # noqa: ASYNC110  # the flag is a file, of another process
+        while not self.go.is_set():  # the flag is a file, of another process
             await asyncio.sleep(0.01)
         return os.getpid()
 

@@ -229,7 +229,7 @@ def test_the_limit_holds_for_many_callers(
     """Two routers: each could use all places by itself."""
     run(Passage.bind(Gate.bind(flag("go"), tally)))
     gate = serve.get_deployment_handle("Gate", "default")
-    with pytest.raises(KeyError, match="^Deployment.*Gates.* does not exist"):
+    with pytest.raises(KeyError, match=r"^Deployment.*Gates.* does not exist"):
         serve.get_deployment_handle("Gates", "default")
     passage = serve.get_app_handle("default")
     responses = [passage.remote() for _ in range(3)]
