@@ -58,7 +58,7 @@ def futures_workload(pool: Any, workload: str, budget: float) -> float:
         [future.result() for future in [pool.submit(time.sleep, 0.3) for _ in range(2)]]
         if workload == "task_sync":
             return rate(repeat(200, lambda: pool.submit(answer).result()), 200, budget)
-        if workload == "task_async":
+        if workload in ("task_async", "executor"):
             return rate(lambda: results(pool.submit(answer) for _ in range(BATCH)), BATCH, budget)
         if workload == "memory_idle":
             return engine_megabytes()

@@ -38,6 +38,11 @@ def share_of(system: str, share: float) -> Goal:
     return Goal(text, (system,), lambda v: v["skate"] >= share * v[system])
 
 
+def times_of(system: str, factor: float) -> Goal:
+    text = f">= {factor:g} x {system}"
+    return Goal(text, (system,), lambda v: v["skate"] >= factor * v[system])
+
+
 def at_least(number: float, unit: str) -> Goal:
     return Goal(f">= {number:g} {unit}", (), lambda v: v["skate"] >= number)
 
@@ -70,6 +75,8 @@ ROWS = (
         (times_ray(8), ahead_of(*POOLS)), ("ray", *POOLS)),
     Row("task_async", "task, 1,000 at a time", "/s",
         (times_ray(20), ahead_of(*POOLS)), ("ray", *POOLS)),
+    Row("executor", "futures of an executor, 1,000 at a time", "/s",
+        (times_of("ppe", 5),), ("ppe", "loky")),
     Row("actor_sync", "actor call, one at a time", "/s",
         (times_ray(6), share_of("socket", 0.5)), ("ray", "socket")),
     Row("actor_async", "actor call, 1,000 at a time", "/s", (times_ray(20),)),

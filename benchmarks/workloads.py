@@ -62,6 +62,15 @@ def task_async(api: Any, budget: float) -> float:
     return rate(lambda: api.get([answer.remote() for _ in range(BATCH)]), BATCH, budget)
 
 
+def executor(api: Any, budget: float) -> float:
+    def batch() -> None:
+        for future in [pool.submit(len, b"ok") for _ in range(BATCH)]:
+            future.result()
+
+    with api.util.Executor(2) as pool:
+        return rate(batch, BATCH, budget)
+
+
 def call_with_reference(api: Any, budget: float) -> float:
     """How much longer a call takes when its argument is a reference to 64 MB."""
     import numpy as np
@@ -198,7 +207,8 @@ def shutdown(api: Any, budget: float) -> float:
 WORKLOADS: dict[str, Workload] = {
     work.__name__: work
     for work in (
-        task_sync, task_async, actor_sync, actor_async, actor_many_to_many, actor_async_methods,
+        task_sync, task_async, executor, actor_sync, actor_async, actor_many_to_many,
+        actor_async_methods,
         put_small, get_small, put_large, call_with_reference, wait_one_by_one, actors_created,
         memory_idle, memory_actors, shutdown,
     )
