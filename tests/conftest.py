@@ -148,6 +148,15 @@ def start(
         skate.shutdown()
 
 
+@pytest.fixture(scope="session")
+def warm_python() -> Iterator[str]:
+    """The path of a Python that has torch and other slow packages imported: see `tests.warm`."""
+    from tests.warm import warm_python
+
+    with warm_python() as path:
+        yield path
+
+
 @pytest.fixture(scope="class")
 def one_session() -> Iterator[None]:
     """One local session for the tests of a class whose workers import what takes seconds."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -33,9 +32,9 @@ def test_every_example_has_its_place_in_the_documentation() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(shown()))
-def test_example(name: str, tmp_path: Path) -> None:
+def test_example(name: str, tmp_path: Path, warm_python: str) -> None:
     done = run_program(
-        [sys.executable, EXAMPLES / name, *ARGUMENTS.get(name, ())],
+        [warm_python, EXAMPLES / name, *ARGUMENTS.get(name, ())],
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
         timeout=240,

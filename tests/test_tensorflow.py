@@ -9,7 +9,6 @@ would import it in their fork servers too. The files can also be run one by one:
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,14 +16,26 @@ import pytest
 from tests.support import run_program
 
 TESTS = Path(__file__).parent
+# The warm Python has skate from before there was a pytest.
+ALREADY_IMPORTED = "ignore:Module already imported:pytest.PytestAssertRewriteWarning"
 FILES = sorted(TESTS.rglob("*_with_tensorflow.py"))
 
 
 @pytest.mark.timeout(900)  # several files in one test
-def test_with_tensorflow() -> None:
+def test_with_tensorflow(warm_python: str) -> None:
     assert len(FILES) == 4
     done = run_program(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *FILES],
+        [
+            warm_python,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-W",
+            ALREADY_IMPORTED,
+            *FILES,
+        ],
         cwd=TESTS.parent,
         env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"},
         timeout=880,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import os
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +25,16 @@ OTHERS = tuple(library for library in LIBRARIES if library not in sum(TOGETHER, 
 
 
 @pytest.mark.parametrize("libraries", [*TOGETHER, OTHERS], ids=lambda some: some[0])
-def test_examples(libraries: tuple[str, ...], tmp_path: Path) -> None:
+def test_examples(libraries: tuple[str, ...], tmp_path: Path, warm_python: str) -> None:
     done = run_program(
-        [sys.executable, "-m", "tests.docs.docstring_examples", *libraries],
+        [warm_python, "-m", "tests.docs.docstring_examples", *libraries],
         cwd=tmp_path,
         env=os.environ
-        | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}", "SKATE_STORAGE": str(tmp_path)},
+        | {
+            "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}",
+            "SKATE_STORAGE": str(tmp_path),
+            "WARM_PACKAGES": "torch" if "skate.train" in libraries else "pandas polars",
+        },
         timeout=280,
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -32,14 +31,14 @@ def name(page: Path) -> str:
 
 
 @pytest.mark.parametrize("page", PROGRAMS, ids=name)
-def test_a_page(page: Path, tmp_path: Path) -> None:
+def test_a_page(page: Path, tmp_path: Path, warm_python: str) -> None:
     text = program(page)
     if "127.0.0.1:8000" in text:
         text = FREE_PORT + text.replace('"http://127.0.0.1:8000', 'ADDRESS + "')
     file = tmp_path / f"{page.stem.replace('-', '_')}_page.py"
     file.write_text(text)
     done = run_program(
-        [sys.executable, file],
+        [warm_python, file],
         cwd=tmp_path,
         env=os.environ
         | {
