@@ -69,3 +69,17 @@ def test_a_name_that_has_no_value_yet_is_no_error() -> None:
     assert "json" in modules_mentioned(function)
     later = 1
     assert function() == "1"
+
+
+def test_parts_of_modules_that_are_named_count() -> None:
+    def of_a_global() -> object:
+        return notation.decoder.JSONDecoder()
+
+    def imported_by_the_call() -> object:
+        import json
+
+        return json.decoder.JSONDecoder()
+
+    for function in (of_a_global, imported_by_the_call, partial(of_a_global)):
+        assert "json.decoder" in modules_mentioned(function)
+        assert "json.encoder" not in modules_mentioned(function)

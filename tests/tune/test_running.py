@@ -1,5 +1,6 @@
 """Searches that really run: functions and classes of all eras, failures, limits, resources."""
 
+import importlib
 import json
 import logging
 import os
@@ -730,3 +731,16 @@ def test_replacing_single_workers_is_for_trainers():
     run = RunConfig(failure_config=FailureConfig(restart="worker"))
     with pytest.raises(ValueError, match="the trainer's own run_config"):
         tune.Tuner(lambda config: None, run_config=run).fit()
+
+
+def test_processes_begin_with_what_trials_import(run):
+    importlib.import_module("pandas")  # only what is loaded here can be inherited
+
+    def looks(config):
+        inherited = "pandas" in sys.modules
+        import pandas
+
+        return {"inherited": inherited, "rows": len(pandas.DataFrame({"x": [1, 2]}))}
+
+    results = last(run(looks, num_samples=2))
+    assert [result["inherited"] for result in results] == [True, True]

@@ -7,6 +7,7 @@ itself begins seconds later, and the next one beside it takes as long again.
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 import types
 from collections.abc import Iterator
@@ -18,15 +19,17 @@ _WITH_CODE = (types.FunctionType, type)
 def modules_mentioned(function: object) -> list[str]:
     """Return names of loaded modules that a function or class mentions, or what it calls does.
 
-    These are the modules among its globals, those that it imports when it is called, and what is
-    imported with the module that it is found in, which workers import by its name. What it calls
-    is looked into if it is of the same package.
+    These are the modules among its globals, parts of these that it names (as `torch.optim`), those
+    that it imports when it is called, and what is imported with the module that it is found in,
+    which workers import by its name. What it calls is looked into if it is of the same package.
 
     Args:
         function: A function, a class, or an instance that can be called.
     """
     found: set[str] = set()
     visited: set[int] = set()
+    while isinstance(function, functools.partial):
+        function = function.func
     function = getattr(function, "__func__", function)
     waiting = [function if isinstance(function, _WITH_CODE) else type(function)]
     package = _package_of(waiting[0])
@@ -62,14 +65,17 @@ def _used_by(value: type | types.FunctionType) -> Iterator[object]:
         yield from (each for each in vars(value).values() if isinstance(each, _WITH_CODE))
         return
     scope = {**value.__globals__, **dict(_enclosed(value))}
-    for name in _names_in(value.__code__):
+    names = set(_names_in(value.__code__))
+    for name in names:
         used = scope.get(name)
+        if used is None and name in sys.modules:  # imported by the call
+            used = sys.modules[name]
         if isinstance(used, types.ModuleType):
             yield used.__name__
+            parts = (f"{used.__name__}.{part}" for part in names)
+            yield from (part for part in parts if part in sys.modules)
         elif isinstance(used, _WITH_CODE):
             yield used
-        elif used is None and name in sys.modules:  # imported by the call
-            yield name
 
 
 def _enclosed(function: types.FunctionType) -> Iterator[tuple[str, object]]:

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import skate
-from skate.tune.execution.worker import new_worker
+from skate.tune.execution.worker import worker_class
 
 if TYPE_CHECKING:
     from skate.tune.execution.placement_groups import PlacementGroupFactory
@@ -42,6 +42,7 @@ class WorkerPool:
     def __init__(self, trainable: object, total: dict[str, float], reuse: bool) -> None:
         self._trainable = trainable
         self._trainable_ref: Any = None
+        self._worker_class: Any = None
         # what a trainer's workers need they ask for themselves when they start
         self._only_counted = getattr(trainable, "reserves_itself", False)
         self._total = total
@@ -78,12 +79,14 @@ class WorkerPool:
     def _start(self, resources: PlacementGroupFactory) -> PooledWorker:
         if self._trainable_ref is None:
             self._trainable_ref = skate.put(self._trainable)
+            self._worker_class = worker_class(self._trainable)
         group = None
         options = _options(resources.head_bundle)
         if len(resources.bundles) > 1 and not self._only_counted:
             group = resources.to_placement_group()
             options["scheduling_strategy"] = _in_group(group, resources)
-        return PooledWorker(new_worker(self._trainable_ref, options), resources, group)
+        actor = self._worker_class.options(**options).remote(self._trainable_ref)
+        return PooledWorker(actor, resources, group)
 
     def pass_on(self, worker: PooledWorker, trial: Trial) -> bool:
         """Give a worker, whose trial is told to leave, to the next one, if that may use it."""

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any, TextIO
 
 import skate
+from skate._core.modules_mentioned import modules_mentioned
 from skate._core.places import place_of_thread
 from skate._run.signing_key import adopt_signing_key
 from skate.tune.execution.channel import Channel, Halted
@@ -217,7 +218,8 @@ class _Tee:
         return getattr(self._first, name)
 
 
-def new_worker(trainable_ref: object, options: dict[str, object]) -> Any:
-    """Start a process for trials."""
-    actor: Any = skate.remote(TrialWorker)
-    return actor.options(**options).remote(trainable_ref)
+def worker_class(trainable: object) -> Any:
+    """Make the actor class of a process for trials, with the names of the modules that these will
+    use: by them the engine chooses where to start it."""
+    modules = modules_mentioned(trainable)
+    return skate.remote(type(TrialWorker.__name__, (TrialWorker,), {"modules": modules}))

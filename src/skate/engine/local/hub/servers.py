@@ -30,6 +30,7 @@ _SLOW = (
     "dask.array", "dask.dataframe", "skate.util.dask", "skate.serve._controller",
     "skate.serve._replica.actor", "fastapi",
 )  # fmt: skip
+_PARTS = ("torch.optim",)  # of the slow ones, of which the first use imports as much again
 _SERVING = (
     "skate.serve._http.replica_app", "starlette.requests", "starlette.responses",
     "uvicorn.protocols.http.auto", "uvicorn.protocols.websockets.auto",
@@ -47,6 +48,7 @@ _IMPORTED_LATER = {
         "transformers.trainer",
         "transformers.modeling_utils",
     ),
+    "torch.optim": ("torch._dynamo",),  # by the first optimiser of a process
 }
 # The same, but as slow as the module itself: the first workers should not have to wait for it.
 _IMPORTED_WHEN_IDLE = {
@@ -287,7 +289,8 @@ class Servers:
         Work that needs what is slow to import waits until the warm server has that (importing it
         in several workers side by side takes longer). Other work uses it only when it is ready.
         """
-        needed = [name for name in (*self._asked_preload, *_in_use(_SLOW)) if wants([name])]
+        slow = _in_use((*_SLOW, *_PARTS))
+        needed = [name for name in (*self._asked_preload, *slow) if wants([name])]
         if needed:
             server = self.warm_up(needed, interpreter)
             assert server is not None
