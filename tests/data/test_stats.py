@@ -20,8 +20,19 @@ def test_stats_say_what_ran() -> None:
         (skate.data.range(5).materialize(), "ReadRange"),
     ):
         rows.take(1)
-        assert f"Operator 1 {name}: 1 blocks" in rows.stats()
+        assert f"Operator 1 {name}: " in rows.stats()
         assert "rows in" in rows.stats()
+
+
+def test_a_look_at_rows_in_memory_leaves_the_statistics():
+    kept = skate.data.range(20, override_num_blocks=4).map_batches(lambda batch: batch)
+    kept = kept.materialize()
+    before = kept.stats()
+    assert "4 blocks, 20 rows" in before
+    kept.take(1)
+    kept.show(1)
+    kept._repr_html_()
+    assert kept.stats() == before
 
 
 def test_stats_before_anything_has_run():

@@ -38,7 +38,9 @@ def test_a_group_is_ready_when_its_resources_are_there(hub_bench: HubBench) -> N
 
 def test_groups_that_cannot_be(hub_bench: HubBench) -> None:
     id = make_group(hub_bench, cpus=64)
-    assert isinstance(hub_bench.error_of(id), exceptions.TaskUnschedulableError)
+    error = hub_bench.error_of(id)
+    assert isinstance(error, exceptions.TaskUnschedulableError)
+    assert "skate.init(num_cpus=64)" in str(error)
     make_group(hub_bench, name="g")
     with pytest.raises(ValueError, match="'g' exists already"):
         make_group(hub_bench, name="g")

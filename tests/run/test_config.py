@@ -25,8 +25,8 @@ def test_a_worker_takes_a_cpu_or_a_gpu():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"num_workers": -1}, "negative"),
-        ({"num_workers": (3, 2)}, "least > most"),
+        ({"num_workers": -1}, "0 or more"),
+        ({"num_workers": (3, 2)}, "not the larger one"),
         ({"num_workers": (0, 2)}, "at least 1"),
         ({"num_workers": "two"}, "num_workers"),
         ({"resources_per_worker": {"GPU": 1}}, "use_gpu"),

@@ -47,6 +47,12 @@ def test_metrics_of_rank_0_and_what_is_filled_in(run_config):
     assert result.error is None
 
 
+def test_workers_that_reserve_nothing_are_refused(run_config):
+    scaling = ScalingConfig(resources_per_worker={"CPU": 0})
+    with pytest.raises(ValueError, match="some of it above 0"):
+        DataParallelTrainer(print, scaling_config=scaling, run_config=run_config()).fit()
+
+
 def test_the_folder_of_a_run(run_config):
     def loop():
         train.report(loss=1.0)

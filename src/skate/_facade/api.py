@@ -159,7 +159,7 @@ def get(
             engine = _engine._current or engine_of(object_refs[0])
             return engine.get(object_refs, timeout, copy)
     except SkateError as error:
-        raise without_own_frames(error)  # noqa: B904 - it is the same one
+        raise without_own_frames(error)
     if isinstance(object_refs, ObjectRefGenerator):
         return object_refs
     raise _not_refs(object_refs)
@@ -178,7 +178,7 @@ def get_own(ref: ObjectRef[T]) -> T:
     try:
         return current_engine().get_own(ref)
     except SkateError as error:
-        raise without_own_frames(error)  # noqa: B904 - it is the same one
+        raise without_own_frames(error)
 
 
 def _not_refs(given: object) -> Exception:

@@ -98,7 +98,10 @@ class ScalingConfig(Configuration):
                 f"a list of label selectors has one per worker, here {pair[1]}; got {labels!r}"
             )
         if pair[0] < 0 or pair[0] > pair[1]:
-            raise ValueError(f"num_workers cannot be negative, nor least > most; got {number!r}")
+            raise ValueError(
+                "num_workers is 0 or more, or a pair (least, most) whose first number is not the "
+                f"larger one; got {number!r}"
+            )
 
     def _check_gpus(self) -> None:
         _check_amounts("resources_per_worker", self.resources_per_worker)

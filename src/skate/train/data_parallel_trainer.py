@@ -161,7 +161,7 @@ class DataParallelTrainer(BaseTrainer):
             try:
                 result = self._run(recorder, view, datasets)
             except TrainingFailedError as error:
-                raise without_own_frames(error)  # noqa: B904 - it is the same one
+                raise without_own_frames(error)
             view.finished(recorder.storage.path)
             return result
 

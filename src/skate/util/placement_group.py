@@ -66,8 +66,8 @@ class PlacementGroup:
         if self.is_empty:
             return skate.put(self)
         engine_of(self._ref)  # a group of a session that has ended begins no other
-        remote: Any = skate.remote(_second)
-        ref: ObjectRef[Any] = remote.options(num_cpus=0).remote(self._ref, self)
+        remote: Any = skate.remote(_second).options(num_cpus=0, name="PlacementGroup.ready")
+        ref: ObjectRef[Any] = remote.remote(self._ref, self)
         return ref
 
     def wait(self, timeout_seconds: float = 30) -> bool:

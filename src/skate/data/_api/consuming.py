@@ -82,9 +82,12 @@ class Consuming(Core):
         return list(first._rows())
 
     def _first(self, limit: int) -> Dataset:
-        """The first rows. What their execution did is what `stats` of this dataset tells."""
+        """The first rows. What their execution did is what `stats` of this dataset tells, unless
+        it is in memory: then it goes on telling how it came there."""
         first = self._with(plan.Limit(self._plan, limit))
-        self._stats = first._stats = ExecutionStats()
+        first._stats = ExecutionStats()
+        if self._stats is None or not isinstance(self._plan, plan.Input):
+            self._stats = first._stats
         return first
 
     def take_all(self, limit: int | None = None) -> list[Row]:
@@ -352,6 +355,7 @@ class Consuming(Core):
     def stats(self) -> str:
         """Return what the last execution did: per operator, the blocks, rows, bytes and times.
 
+        Looking at the first rows of a dataset in memory is none.
         It is empty before the first, which `take`, `iter_batches`, `materialize` and the like are.
         """
         return "" if self._stats is None else str(self._stats)

@@ -107,7 +107,7 @@ class ExecutionStats:
         for number, stage in enumerate(self.stages, start=1):
             lines.append(f"Operator {number} {stage}")
             if work:
-                lines.append(f"* {100 * stage.busy_seconds / work:.0f} % of the work")
+                lines.append(f"* {stage.busy_seconds / work:.0%} of the work")
         if self.wall_seconds is not None:
             rate = self.rows / self.wall_seconds if self.wall_seconds else 0.0
             lines.append(

@@ -87,6 +87,11 @@ def resources_per_worker(scaling: ScalingConfig) -> dict[str, float]:
     """What each worker reserves. By default a CPU each; on a machine with fewer CPUs than workers
     they share what there is."""
     wanted = scaling._resources_per_worker_not_none
+    if not wanted:
+        raise ValueError(
+            "resources_per_worker says what each worker reserves, some of it above 0, as "
+            f'{{"CPU": 0.01}}; got {scaling.resources_per_worker}'
+        )
     if scaling.resources_per_worker is not None or "CPU" not in wanted:
         return wanted
     cpus = skate.cluster_resources().get("CPU", 0.0)
@@ -111,8 +116,5 @@ def _reserve(bundles: Sequence[dict[str, float]], scaling: ScalingConfig) -> Pla
 
 def _way_out(scaling: ScalingConfig) -> str:
     if scaling.num_gpus_per_worker > skate.cluster_resources().get("GPU", 0.0):
-        return (
-            "No GPU was found for use_gpu=True: set use_gpu=False to train on the CPU, or say how "
-            "many GPUs there are with skate.init(num_gpus=…)"
-        )
+        return "No GPU was found for use_gpu=True: set use_gpu=False to train on the CPU"
     return "Use fewer workers, or ask for less in ScalingConfig(resources_per_worker={…})"

@@ -188,6 +188,19 @@ def _how_to_declare(demand: Demand, machine: ResourcePool) -> str:
     return ", ".join(known or ["labels={...}"])
 
 
+def what_there_is(demand: Demand, machine: ResourcePool) -> str:
+    """Return what a machine has in all, without its names, and the way out."""
+    total = {
+        name: amount
+        for name, amount in from_units(machine.total).items()
+        if name in demand or not name.startswith("node:")
+    }
+    return (
+        f"There is {total} in total. Ask for less, or say that there is more: "
+        f"skate.init({_how_to_declare(demand, machine)})"
+    )
+
+
 def unschedulable(task: HubTask, scheduler: Scheduler) -> exceptions.SkateError:
     shape = task.plan.shape
     assert shape is not None
@@ -195,8 +208,7 @@ def unschedulable(task: HubTask, scheduler: Scheduler) -> exceptions.SkateError:
         return group_removed(task)
     text = (
         f"{task.name} asks for {from_units(shape.demand)}, and {shape.problem}. "
-        f"There is {from_units(scheduler.machine.total)} in total. Ask for less, or say that "
-        f"there is more: skate.init({_how_to_declare(shape.demand, scheduler.machine)})"
+        f"{what_there_is(shape.demand, scheduler.machine)}"
     )
     if task.actor is not None:
         return exceptions.ActorUnschedulableError(text)

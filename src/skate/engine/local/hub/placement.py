@@ -9,7 +9,7 @@ from skate import exceptions
 from skate._core.labels import with_labels
 from skate.engine.local.hub import errors
 from skate.engine.local.hub.groups import HubGroup
-from skate.engine.local.hub.resources import from_units, to_units
+from skate.engine.local.hub.resources import to_units
 from skate.engine.local.objects import FAILED
 
 if TYPE_CHECKING:
@@ -66,7 +66,9 @@ class PlacementGroups:
         problem = group.why_impossible(machine)
         if problem is not None:
             label = name or group.describe(self._node_id)["placement_group_id"]
-            text = f"placement group {label}: {problem}. There is {from_units(machine.total)}"
+            text = f"placement group {label}: {problem}"
+            if not machine.could_ever_fit(group.whole_demand()):
+                text += f". {errors.what_there_is(group.whole_demand(), machine)}"
             error = errors.packed(exceptions.TaskUnschedulableError(text))
             self._values.complete(id, FAILED, error)
             return
