@@ -268,6 +268,39 @@ def test_a_died_actor_is_an_error_by_default():
         skate.get(counter.increment.remote())
 
 
+@skate.remote
+class Creator:
+    def create(self, **options):
+        self.child = Counter.options(max_restarts=-1, num_cpus=0, **options).remote()
+        skate.get(self.child.increment.remote())
+        return self.child
+
+    def die(self):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@parallel
+def test_an_actor_ends_with_its_creator_that_was_killed():
+    creator = Creator.options(max_restarts=1).remote()
+    child = skate.get(creator.create.remote())
+    skate.get(child.increment.remote())
+    with pytest.raises(ActorError):
+        skate.get(creator.die.remote())
+    eventually(lambda: not alive(child))
+    with pytest.raises(ActorError, match="owner has died"):
+        skate.get(child.increment.remote())
+
+
+@parallel
+def test_a_detached_actor_outlives_its_creator():
+    creator = Creator.remote()
+    child = skate.get(creator.create.remote(name="outlives", lifetime="detached"))
+    with pytest.raises(ActorError):
+        skate.get(creator.die.remote())
+    assert skate.get(child.increment.remote(), timeout=PATIENCE) == 2
+    skate.kill(child)
+
+
 @parallel
 def test_a_died_actor_restarts_with_a_fresh_state():
     counter = Counter.options(max_restarts=1).remote()

@@ -138,6 +138,15 @@ def spoken(why: str) -> str:
     return why.replace("`skate.", f"`{exceptions.library_name()}.")
 
 
+def creator_died(worker: WorkerProcess) -> StopReason:
+    """Return why actors end that a process had made."""
+    return StopReason(
+        f"its owner has died: {how_it_ended(worker)}, which had created it (lifetime='detached' "
+        "lets an actor outlive its creator)",
+        "INTENDED_SYSTEM_EXIT",
+    )
+
+
 def actor_died(actor: HubActor, reason: StopReason) -> exceptions.ActorDiedError:
     return exceptions.ActorDiedError(
         f"The actor is dead because {spoken(reason.why)} "

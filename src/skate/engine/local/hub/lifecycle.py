@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from skate import exceptions
 from skate._core import serialization
 from skate.engine.local.hub import actors, errors
+from skate.engine.local.hub.errors import NOT_NEEDED
 from skate.engine.local.hub.inventory import actor_row
 from skate.engine.local.hub.reachability import unreachable_actors
 from skate.engine.local.objects import FAILED, ObjectEntry
@@ -124,15 +125,29 @@ class ActorLifecycle:
         if actor.state == actors.DEAD:
             return
         if no_restart:
-            actor.stop_reason = errors.KILLED
+            self._stop(actor, errors.KILLED)
+        elif actor.worker is not None:
+            self._processes.kill(actor.worker)
+
+    def lose_creator(self, worker: WorkerProcess) -> None:
+        """End the actors that a process had made which was killed: whoever does its work again
+        makes them again. One that ended as it should may have made them for others."""
+        if worker.status == 0 or worker.ending == NOT_NEEDED:
+            return
+        reason = errors.creator_died(worker)
+        for actor in list(self._actors.values()):
+            if actor.creation.owner is worker and not actor.options.detached:
+                self._stop(actor, reason)
+
+    def _stop(self, actor: HubActor, reason: actors.StopReason) -> None:
+        """End an actor and its process, for good."""
+        actor.stop_reason = reason
         if actor.worker is not None:
             self._processes.kill(actor.worker)
-            if no_restart:
-                self.lose(actor, actor.worker, errors.KILLED.why)
-        elif no_restart:
+            self.lose(actor, actor.worker, reason.why)
+        else:
             self._scheduler.withdraw(actor.creation)
-            error = errors.packed(errors.actor_died(actor, errors.KILLED))
-            self.declare_dead(actor, error)
+            self.declare_dead(actor, errors.packed(errors.actor_died(actor, reason)))
 
     def on_exiting(self, worker: WorkerProcess, wanted: bool, why: str) -> None:
         """Note that an actor ends itself: as it wants to, by exit_actor(), or by a crash."""

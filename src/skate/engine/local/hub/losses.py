@@ -54,6 +54,7 @@ class WorkerLosses:
         if actor is not None and actor.worker is worker:
             self._lifecycle.lose(actor, worker, reason)
         self._tasks.lose_all(worker)
+        self._lifecycle.lose_creator(worker)
         owner_died = errors.packed(exceptions.OwnerDiedError(f"worker {worker.pid}", None, reason))
         for id in worker.promised:
             self._values.complete(id, FAILED, owner_died)
