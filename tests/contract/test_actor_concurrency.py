@@ -1,7 +1,11 @@
 """Actors that do several things at a time: threads, coroutines, groups."""
 
 import asyncio
+import decimal
+import tempfile
 import threading
+import time
+from pathlib import Path
 
 import pytest
 
@@ -376,3 +380,37 @@ def test_threads_of_an_actor_submit_tasks():
     assert skate.get([actor.ask.remote(i) for i in range(4)], timeout=60) == [1, 2, 3, 4]
     (ref,) = skate.get(actor.start.remote(10))
     assert skate.get(ref, timeout=60) == 11
+
+
+@parallel
+def test_calls_do_not_begin_in_the_context_of_a_thread_that_waits():
+    @skate.remote
+    def opened(path):
+        while not path.exists():
+            time.sleep(0.01)
+
+    @skate.remote
+    class Asked:
+        async def begin(self, path):
+            self.thread = threading.Thread(target=self.wait, args=(path,))
+            self.thread.start()
+
+        def wait(self, path):
+            decimal.getcontext().prec = 5  # of this thread, and a context variable
+            skate.get(opened.remote(path))
+
+        async def precision(self):
+            return decimal.getcontext().prec
+
+        async def end(self):
+            await asyncio.to_thread(self.thread.join)
+
+    asked = Asked.remote()
+    usual = skate.get(asked.precision.remote())
+    with tempfile.TemporaryDirectory() as folder:
+        gate = Path(folder) / "gate"
+        skate.get(asked.begin.remote(gate))
+        seen = [skate.get(asked.precision.remote()) for _ in range(20)]
+        gate.touch()
+        skate.get(asked.end.remote())
+    assert set(seen) == {usual} != {5}

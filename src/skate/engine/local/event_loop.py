@@ -11,6 +11,7 @@ thread and `await ref` needs no hand-over.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import inspect
 import threading
 import time
@@ -62,6 +63,7 @@ class _Actor:
         execution.cancel_running = self._cancel
         execution.on_exit = self._stop
         await main.perform(self._creation)
+        main.context = contextvars.copy_context()
         execution.engine.reactor.flush()  # so that the hub knows it before a call begins
         for name, size in self._settings["concurrency_groups"].items():
             self._lanes[name] = self._group(name, size)
@@ -128,6 +130,7 @@ class _Lane:
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._flush_planned = False
         self._thread: threading.Thread | None = None
+        self.context = contextvars.copy_context()  # in which calls begin, whoever reads them
 
     def run_in_thread(self, name: str) -> None:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -151,7 +154,7 @@ class _Lane:
         if _running_loop() is self._loop:
             self._start(work)
         else:
-            self._loop.call_soon_threadsafe(self._start, work)
+            self._loop.call_soon_threadsafe(self._start, work, context=self.context)
 
     def _start(self, work: Work) -> None:
         id = work.id
