@@ -15,7 +15,7 @@ from skate.data._execution.compute import TaskPoolStrategy
 from skate.data._execution.stages import RemoteJob, TaskPool
 from skate.data._execution.stats import StageStats
 from skate.data._execution.transforms import TransformChain, bytes_of, portions
-from tests.support import Tally, local_only
+from tests.support import Tally, eventually, local_only
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -55,16 +55,40 @@ def test_a_slow_consumer_holds_back_a_job_that_makes_much(tmp_path: Any) -> None
 
 @local_only
 @pytest.mark.parametrize("prefetch", [0, 3])
-def test_a_slow_consumer_holds_back_a_fast_source(tally: Tally, prefetch: int) -> None:
+def test_a_slow_consumer_holds_back_a_fast_source(context, tally: Tally, prefetch: int) -> None:
     def noted(batch: Any) -> Any:
         tally.add()
         return batch
 
+    limits = skate.data.ExecutionResources(object_store_memory=3 * 8)  # the bytes of three rows
+    context.execution_options = skate.data.ExecutionOptions(resource_limits=limits)
     dataset = skate.data.range(100, override_num_blocks=100).map_batches(noted, batch_size=None)
     for taken, _ in enumerate(dataset.iter_batches(batch_size=1, prefetch_batches=prefetch), 1):
         # Jobs that run, those that are finished, and what was fetched ahead.
-        assert len(tally) <= taken + 12 + prefetch
+        assert len(tally) <= taken + 16 + prefetch
     assert len(tally) == 100
+
+
+@local_only
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda ds: ds.iter_batches(batch_size=1, prefetch_batches=0),
+        lambda ds: ds.iter_rows(),
+        lambda ds: ds.streaming_split(1)[0].iter_rows(),
+    ],
+    ids=["batches", "rows", "split"],
+)
+def test_work_goes_on_while_the_consumer_rests(tally: Tally, read: Any) -> None:
+    def noted(batch: Any) -> Any:
+        tally.add()
+        return batch
+
+    dataset = skate.data.range(40, override_num_blocks=40).map_batches(noted, batch_size=None)
+    items = iter(read(dataset))
+    next(items)
+    eventually(lambda: len(tally) == 40)  # though nothing more is asked for
+    assert len(list(items)) == 39
 
 
 class TestPortions:

@@ -38,6 +38,7 @@ FORMER: dict[str, str] = {
     "data.Dataset.write_mongo": _OWN_SINK,
     "data.Dataset.write_snowflake": "write_sql takes the DB-API connection of its library",
     "data.Dataset.write_turbopuffer": _OWN_SINK,
+    "data.checkpoint": "write_parquet(..., resume=True) goes on where a run was cut short",
     "data.datasource.BaseFileMetadataProvider": _FILES,
     "data.datasource.DefaultFileMetadataProvider": _FILES,
     "data.datasource.DefaultParquetMetadataProvider": _FILES,

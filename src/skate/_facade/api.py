@@ -165,6 +165,11 @@ def get(
     raise _not_refs(object_refs)
 
 
+def works_elsewhere() -> bool:
+    """Return whether tasks run in other processes, for libraries that work ahead of a caller."""
+    return current_engine().has_workers
+
+
 def get_own(ref: ObjectRef[T]) -> T:
     """Return the value of a reference, for libraries that write into its arrays: nobody else sees
     that, and what is not written to is not copied.

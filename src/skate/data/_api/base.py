@@ -15,6 +15,7 @@ from skate.data._api.iterating import Iterating
 from skate.data._arrow.blocks import Block, check_columns
 from skate.data._execution.bundles import Bundle
 from skate.data._execution.compute import ActorPoolStrategy, choose_compute
+from skate.data._execution.early_exit import close_early
 from skate.data._execution.executor import execute
 from skate.data._execution.positions import BlockCursor, ReadPosition, draws_of, set_draws
 from skate.data._execution.stats import ExecutionStats
@@ -72,8 +73,12 @@ class Core(Iterating):
         return self._stats
 
     def _blocks(self) -> Iterator[Block]:
-        for bundle in self._bundles():
-            yield bundle.get()
+        found = execute(self._plan, self._context, self._new_stats(), ahead=True)
+        try:
+            for bundle in found:
+                yield bundle.get()
+        finally:
+            close_early(found)
 
     def _check_known(self, columns: Sequence[str]) -> None:
         """Raise for columns that are not there, if that can be said before anything runs."""
@@ -100,7 +105,7 @@ class Core(Iterating):
         self._draws = draws_of(self._plan)
         known = {} if start is None else start
         position = ReadPosition(known.get("task", 0), known.get("tasks", ""))
-        found = execute(self._plan, self._context, self._new_stats(), position)
+        found = execute(self._plan, self._context, self._new_stats(), position, ahead=True)
         return BlockCursor(found, start, position)
 
     def _about_state(self) -> dict[str, object]:

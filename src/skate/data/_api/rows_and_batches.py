@@ -17,9 +17,10 @@ from skate.data._arrow.blocks import (
     rows_of,
 )
 from skate.data._arrow.schema import Schema
-from skate.data._execution.batching import batches, prefetched
+from skate.data._execution.batching import batches
 from skate.data._execution.bundles import bundle_of
 from skate.data._execution.positions import BlockCursor, LocalShuffle
+from skate.data._execution.prefetching import prefetched
 from skate.data._settings.context import DataContext
 
 if TYPE_CHECKING:

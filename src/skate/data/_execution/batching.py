@@ -19,7 +19,6 @@ from skate.data._arrow.blocks import (
     is_own,
     numpy_of,
 )
-from skate.data._execution.early_exit import Departure, close_early
 from skate.data._execution.positions import LocalShuffle
 from skate.data._execution.transforms import rebatched, slices
 
@@ -68,53 +67,6 @@ def batches(
             yield from map(detached_arrays, slices(piece, batch_size, batch_format))
         else:
             yield from slices(detached(piece, batch_format), batch_size, batch_format)
-
-
-def prefetched(items: Iterator[object], count: int) -> Iterator[Any]:
-    """The items, computed up to `count` ahead by a thread."""
-    import queue
-    import threading
-
-    end = object()
-    ready: queue.Queue[Any] = queue.Queue(maxsize=count)
-    departure = Departure()
-
-    def offer(item: object) -> bool:
-        while not departure.declared:
-            try:
-                ready.put(item, timeout=0.1)
-                return True
-            except queue.Full:
-                continue
-        return False
-
-    def work() -> None:
-        departure.concerns_this_thread()
-        try:
-            for item in items:
-                if not offer((item, None)):
-                    break
-            else:
-                offer((end, None))
-        except BaseException as error:
-            offer((end, error))
-        finally:
-            close_early(items)
-
-    thread = threading.Thread(target=work, name="skate-prefetch", daemon=True)
-    thread.start()
-    try:
-        while True:
-            item, error = ready.get()
-            if item is end:
-                thread.join()
-                if error is not None:
-                    raise error
-                return
-            yield item
-    finally:
-        if thread.is_alive():
-            departure.declare()
 
 
 # -- torch --------------------------------------------------------------------------------------

@@ -21,9 +21,10 @@ from typing import Any
 import skate
 from skate._core.errors import as_of_a_task
 from skate._core.live_rows import announce
+from skate._facade.api import works_elsewhere
 from skate.data._execution.bundles import Bundle, Hoard, bundle_of, even_bundles
 from skate.data._execution.compute import ActorPoolStrategy, Compute, TaskPoolStrategy
-from skate.data._execution.early_exit import Departure
+from skate.data._execution.early_exit import Departure, close_early
 from skate.data._execution.partitions import (
     ExchangePart,
     Gathering,
@@ -32,6 +33,7 @@ from skate.data._execution.partitions import (
     is_divided,
 )
 from skate.data._execution.positions import ReadPosition
+from skate.data._execution.prefetching import prefetched
 from skate.data._execution.progress import Progress
 from skate.data._execution.stages import (
     Actors,
@@ -61,14 +63,20 @@ def execute(
     context: DataContext,
     stats: ExecutionStats | None = None,
     position: ReadPosition | None = None,
+    ahead: bool = False,
 ) -> Iterator[Bundle]:
     """Run the plan; bundles come in order, as they are asked for. A `position` says with which
-    task of the source to begin, where the plan has one."""
-    return context.during(_executed(node, context, stats or ExecutionStats(), position))
+    task of the source to begin, where the plan has one. With `ahead`, what tasks and actors
+    compute goes on while the caller rests, as long as it takes no more memory than it may."""
+    return context.during(_executed(node, context, stats or ExecutionStats(), position, ahead))
 
 
 def _executed(
-    node: plan.Node, context: DataContext, stats: ExecutionStats, position: ReadPosition | None
+    node: plan.Node,
+    context: DataContext,
+    stats: ExecutionStats,
+    position: ReadPosition | None,
+    ahead: bool,
 ) -> Iterator[Bundle]:
     context.execution_options.validate()
     announce("datasets", stats, live_rows_of)
@@ -77,14 +85,30 @@ def _executed(
     node = optimise(with_runs(node))
     if position is not None:
         run.begin_at(position, _source_of(node))
+    stream: Iterator[Bundle] = iter(())
     try:
-        for bundle in run.stream(node):
+        stream = run.stream(node)
+        if ahead and any(stage.is_elsewhere for stage in stats.stages) and works_elsewhere():
+            stream = prefetched(context.during(stream), _limit_bytes(context), bundle_bytes)
+        for bundle in stream:
             stats.rows += bundle.rows
             progress.update()
             yield from stats.handed_out(bundle)
     finally:
+        close_early(stream)
         stats.finish()
         progress.close()
+
+
+def bundle_bytes(bundle: Bundle) -> int:
+    """What a bundle weighs."""
+    return bundle.size
+
+
+def _limit_bytes(context: DataContext) -> int:
+    """How much may wait for the next stage, or for the caller."""
+    limit = context.execution_options.resource_limits.object_store_memory
+    return 4 * context.target_max_block_size if isinf(limit) else int(limit)
 
 
 @dataclass
@@ -290,9 +314,7 @@ class PlanExecution:
         return TransformChain(part.steps, "->".join(part.names))
 
     def _loop(self, items: Iterator[object], stages: list[Stage]) -> Iterator[Bundle]:
-        limits = self.context.execution_options.resource_limits
-        limit = limits.object_store_memory
-        limit = 4 * self.context.target_max_block_size if isinf(limit) else int(limit)
+        limit = _limit_bytes(self.context)
         last = stages[-1]
         departure = Departure.of_consumer()
         departure.then(lambda: _cancel(stages))

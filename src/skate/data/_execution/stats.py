@@ -34,6 +34,11 @@ class StageStats:
     pieces: int = 0  # of the source, or blocks that were kept, which it is given; 0: unknown
     pieces_done: int = 0
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether tasks or actors do it."""
+        return self.where.startswith(("tasks", "actors"))
+
     def add(self, rows: int, size: int, seconds: float) -> None:
         self.blocks += 1
         self.rows += rows

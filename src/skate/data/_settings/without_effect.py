@@ -152,7 +152,7 @@ class UnsupportedSettings:
 
 
 _WAYS_OUT = {
-    "checkpoint_config": "write the result in parts, and read what is missing",
+    "checkpoint_config": "write_parquet(..., resume=True) goes on where a run was cut short",
     "execution_callback_classes": "see Dataset.stats()",
     "custom_execution_callback_classes": "see Dataset.stats()",
     "execution_no_progress_timeout_s": "use a time-out inside your function",
