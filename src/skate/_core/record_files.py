@@ -49,41 +49,39 @@ def _head(size: int) -> bytes:
     return length + struct.pack("<I", masked_crc(length))
 
 
-def _table() -> list[int]:
-    table = []
+@functools.cache  # a program that reads no such file should not wait for them
+def crc_tables() -> tuple[list[int], list[int], list[int], list[int]]:
+    """Return what CRC-32C makes of a byte that is followed by none, one, two and three others:
+    with four bytes at a time it is twice as fast as with one."""
+    first = []
     for number in range(256):
         for _ in range(8):
             number = (number >> 1) ^ (0x82F63B78 if number & 1 else 0)
-        table.append(number)
-    return table
+        first.append(number)
 
+    def further(table: list[int]) -> list[int]:
+        return [(number >> 8) ^ first[number & 0xFF] for number in table]
 
-def _next_table(table: list[int]) -> list[int]:
-    """Return the table for bytes that are one place further ahead."""
-    return [(number >> 8) ^ _CRC[number & 0xFF] for number in table]
-
-
-# Four bytes at a time are twice as fast as one.
-_CRC = _table()
-_CRC_1 = _next_table(_CRC)
-_CRC_2 = _next_table(_CRC_1)
-_CRC_3 = _next_table(_CRC_2)
+    second = further(first)
+    third = further(second)
+    return first, second, third, further(third)
 
 
 def _crc_by_tables(data: bytes) -> int:
     """CRC-32C."""
+    first, second, third, fourth = crc_tables()
     crc = 0xFFFFFFFF
     whole = len(data) & ~3
     for (word,) in struct.iter_unpack("<I", memoryview(data)[:whole]):
         crc ^= word
         crc = (
-            _CRC_3[crc & 0xFF]
-            ^ _CRC_2[(crc >> 8) & 0xFF]
-            ^ _CRC_1[(crc >> 16) & 0xFF]
-            ^ _CRC[crc >> 24]
+            fourth[crc & 0xFF]
+            ^ third[(crc >> 8) & 0xFF]
+            ^ second[(crc >> 16) & 0xFF]
+            ^ first[crc >> 24]
         )
     for byte in memoryview(data)[whole:]:
-        crc = _CRC[(crc ^ byte) & 0xFF] ^ (crc >> 8)
+        crc = first[(crc ^ byte) & 0xFF] ^ (crc >> 8)
     return crc ^ 0xFFFFFFFF
 
 

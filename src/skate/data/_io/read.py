@@ -16,17 +16,13 @@ from skate.data._io.read_keywords import FILES, PLAN, REMOTE
 from skate.data._plan import nodes as plan
 from skate.data.dataset import Dataset
 from skate.data.datasource import Datasource, Partitioning, PartitionStyle
-from skate.data.sources.avro import AvroSource
 from skate.data.sources.base import Source
 from skate.data.sources.custom import CustomSource
 from skate.data.sources.documents import BinarySource, ImageSource, NumpySource, TextSource
 from skate.data.sources.files import FileOptions
 from skate.data.sources.lakes import delta_source, iceberg_source, iceberg_table
 from skate.data.sources.parquet import ROW_HASH, ParquetSource
-from skate.data.sources.sql import SQLSource
 from skate.data.sources.tables import CSVSource, JSONSource, ORCSource
-from skate.data.sources.tfrecords import TFRecordSource
-from skate.data.sources.webdataset import WebDatasetSource, freeze
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -370,6 +366,8 @@ def read_tfrecords(paths: Paths, **options: Unpack[ReadKeywords]) -> Dataset:
         **options: Those of `read_csv`, without others.
     """
     given = dict(options)
+    from skate.data.sources.tfrecords import TFRecordSource
+
     return _dataset(TFRecordSource(file_options(paths, given)), given)
 
 
@@ -402,6 +400,8 @@ def read_webdataset(
     """
     given = dict(options)
     trusted = allows_pickle(allow_pickle)
+    from skate.data.sources.webdataset import WebDatasetSource, freeze
+
     chosen = (freeze(decoder), freeze(fileselect), freeze(filerename), freeze(suffixes))
     files = file_options(paths, given)
     return _dataset(WebDatasetSource(files, *chosen, verbose_open, expand_json, trusted), given)
@@ -453,6 +453,8 @@ def read_sql(
         [{'a': 1}, {'a': 2}]
     """
     given = dict(options)
+    from skate.data.sources.sql import SQLSource
+
     source = SQLSource(sql, connection_factory, sql_params, shard_keys, shard_hash_fn)
     return _dataset(source, given)
 
@@ -465,6 +467,8 @@ def read_avro(paths: Paths, **options: Unpack[ReadKeywords]) -> Dataset:
         **options: Those of `read_csv`, without others.
     """
     given = dict(options)
+    from skate.data.sources.avro import AvroSource
+
     return _dataset(AvroSource(file_options(paths, given)), given)
 
 

@@ -15,12 +15,11 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from skate._core.record_files import _CRC, _CRC_1, _CRC_2, _CRC_3, Record, masked
+from skate._core.record_files import Record, crc_tables, masked
 
 PIECE_BYTES = 4096  # of a long message that is one row
 _ALL_ONES = 0xFFFFFFFF
 _Words = npt.NDArray[np.uint32]
-_TABLES = [np.array(table, np.uint32) for table in (_CRC_3, _CRC_2, _CRC_1, _CRC)]
 
 
 def check_bodies(records: Sequence[Record]) -> None:
@@ -49,8 +48,9 @@ def _registers(bodies: Sequence[bytes]) -> list[int]:
 def _of_few(body: bytes) -> int:
     """Return the register of a message that is shorter than the register itself."""
     register = _ALL_ONES
+    first = crc_tables()[0]
     for byte in body:
-        register = _CRC[(register ^ byte) & 0xFF] ^ (register >> 8)
+        register = first[(register ^ byte) & 0xFF] ^ (register >> 8)
     return register
 
 
@@ -74,10 +74,15 @@ def _last_registers(rows: _Words) -> _Words:
     return registers
 
 
+@lru_cache(maxsize=1)
+def _tables() -> list[_Words]:
+    return [np.array(table, np.uint32) for table in reversed(crc_tables())]
+
+
 def _shifted(registers: _Words) -> _Words:
     """Return the registers after another four zero bytes."""
     first, second, third, fourth = (
-        table[(registers >> 8 * place) & 0xFF] for place, table in enumerate(_TABLES)
+        table[(registers >> 8 * place) & 0xFF] for place, table in enumerate(_tables())
     )
     shifted: _Words = first ^ second ^ third ^ fourth
     return shifted
