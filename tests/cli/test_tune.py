@@ -26,7 +26,11 @@ def trial(config: dict[str, Any]) -> None:
 def experiments(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("experiments")
     run = tune.RunConfig(name="first", storage_path=str(folder), verbose=0)
-    space = {"x": tune.grid_search([1, 2, 3]), "rows": skate.put([1, 2])}
+    space = {
+        "x": tune.grid_search([1, 2, 3]),
+        "rows": skate.put([1, 2]),
+        "optimizer": {"lr": 0.5},
+    }
     tuning = tune.TuneConfig(metric="loss", mode="max")
     tune.Tuner(trial, param_space=space, tune_config=tuning, run_config=run).fit()
     skate.shutdown()
@@ -40,19 +44,20 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return capsys.readouterr().out
 
 
-def test_experiments_are_listed(experiments: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (row,) = json.loads(said(capsys, "ls", str(experiments), "--json"))
+@pytest.mark.parametrize("is_named", [True, False])
+def test_experiments_are_listed(
+    is_named: bool,
+    experiments: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if not is_named:
+        monkeypatch.setenv("SKATE_STORAGE", str(experiments))
+    path = [str(experiments)] if is_named else []
+    (row,) = json.loads(said(capsys, "ls", *path, "--json"))
     assert (row["experiment"], row["trials"]) == ("first", 3)
     assert row["states"] == "1 ERROR, 2 TERMINATED"
     assert row["path"] == str(experiments / "first")
-
-
-def test_experiments_are_looked_for_where_they_are_written(
-    experiments: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SKATE_STORAGE", str(experiments))
-    (row,) = json.loads(said(capsys, "ls", "--json"))
-    assert row["experiment"] == "first"
 
 
 def test_trials_are_shown_the_best_first(
@@ -62,6 +67,7 @@ def test_trials_are_shown_the_best_first(
     rows = json.loads(said(capsys, "show", path, "--json"))  # by what the search was about
     assert [row["loss"] for row in rows] == [3, 2, 1]
     assert [row["config/x"] for row in rows] == [3, 2, 1]
+    assert [row["config/optimizer/lr"] for row in rows] == [0.5, 0.5, 0.5]
     assert all("config/rows" not in row for row in rows)  # an object that is gone
     assert [row["error"] for row in rows] == [None, "ValueError: too much", None]
     chosen = ["--metric", "config/x", "--mode", "min", "--json"]

@@ -100,9 +100,11 @@ def _show(path: str, metric: str | None, mode: str | None, as_json: bool) -> Non
 
 
 def _trial_row(trial: Any) -> dict[str, object]:
+    from skate._run.values import flatten
+
     result = trial.last_result or {}
     lost = set(map(id, trial.lost_references))
-    told = {name: value for name, value in trial.config.items() if id(value) not in lost}
+    told = {name: value for name, value in flatten(trial.config) if id(value) not in lost}
     numbers = {
         name: value
         for name, value in result.items()

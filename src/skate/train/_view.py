@@ -138,14 +138,14 @@ class View:
         self._lines.say(text)
 
     def _draw(self, state: str) -> None:
+        from rich.console import Group
         from rich.table import Table
+        from rich.text import Text
 
-        # A title is broken where its table ends.
-        wide = len(self._name)
-        table = Table(title=self._name, show_header=False, title_justify="left", min_width=wide)
+        table = Table(show_header=False)
         for name, value in [("state", state), *self._rows()]:
             table.add_row(name, value)
-        self._live.update(table, refresh=True)
+        self._live.update(Group(Text(self._name, style="italic"), table), refresh=True)
 
     def _rows(self) -> list[tuple[str, str]]:
         rows = [(name, _number(value)) for name, value in _own(self._result)]

@@ -71,7 +71,7 @@ class LiveReporter(TuneReporterBase):
         rest = f"... {more} more trials not shown" if more > 0 else ""
         lines = [
             Text(line, no_wrap=cut, overflow="ellipsis")
-            for line in (head, self._best_line(trials))
+            for line in (head, self._best_line(trials, brief=cut))
             if line
         ]
         return Group(*lines, table, Text(rest))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate._core.notebooks import in_notebook
 from skate._core.standard_streams import say
+from skate._run.progress_lines import short_number
 from skate._run.reporting import AUTOMATIC
 from skate._run.types import ResultRow
 from skate._run.values import lookup, plain
@@ -295,7 +296,8 @@ class TuneReporterBase(ProgressReporter):
         table = text_table(["Trial name", "# failures", "error file"], rows)
         return f"Number of errored trials: {len(failed)}\n{table}"
 
-    def _best_line(self, trials: list[Trial]) -> str:
+    def _best_line(self, trials: list[Trial], brief: bool = False) -> str:
+        """Name the best trial so far; with all digits, unless it is to be brief."""
         if not self._metric or self._mode not in ("min", "max"):
             return ""
         best = best_of(trials, self._metric, self._mode)
@@ -304,6 +306,10 @@ class TuneReporterBase(ProgressReporter):
         value = lookup(best.last_result, self._metric)
         shown = self._parameters or best.evaluated_params or best.config
         parameters = {name: self._parameter(name)(best) for name in shown}
+        if brief:
+            chosen = ", ".join(f"{k}={short_number(plain(v))}" for k, v in parameters.items())
+            number = short_number(plain(value))
+            return f"Current best trial: {best.trial_id} with {self._metric}={number} and {chosen}"
         return (
             f"Current best trial: {best.trial_id} with {self._metric}={value} and "
             f"parameters={parameters}"
