@@ -111,6 +111,7 @@ def test_memory_and_actors(page: Browser, program: tuple[Program, str]) -> None:
     rows = page.texts("tbody tr")
     assert [row.count("ALIVE") for row in rows].count(1) == 2
     assert any("DEAD" in row and "killed" in row for row in rows)
+    assert "it was killed by `skate.kill`" in page.texts("summary")
 
 
 def test_dark_and_light_narrow_and_wide(page: Browser, program: tuple[Program, str]) -> None:

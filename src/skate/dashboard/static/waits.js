@@ -8,7 +8,9 @@ const GAP_X = 70;
 const GAP_Y = 18;
 const MOST_LETTERS = 30;
 
-const cut = (text) => (text.length > MOST_LETTERS ? `…${text.slice(1 - MOST_LETTERS)}` : text);
+const MOST_BOLD_LETTERS = 27;
+
+const cut = (text, most = MOST_LETTERS) => (text.length > most ? `…${text.slice(1 - most)}` : text);
 
 // The columns: whoever is waited for is right of whoever waits, as far as there is no cycle.
 function layers(count, edges) {
@@ -70,7 +72,7 @@ function box(node, { x, y }) {
   return svg("g", { class: `node ${kind}`, transform: `translate(${x} ${y})` },
     svg("title", {}, node.text),
     svg("rect", { width: WIDTH, height: HEIGHT, rx: 8 }),
-    svg("text", { x: 10, y: 21, "font-weight": 600 }, cut(node.name)),
+    svg("text", { x: 10, y: 21, "font-weight": 600 }, cut(node.name, MOST_BOLD_LETTERS)),
     svg("text", { class: "quiet", x: 10, y: 38 }, cut(second)),
     svg("text", { class: "quiet", x: 10, y: 54 }, cut(node.where)));
 }
