@@ -238,6 +238,23 @@ def test_an_error_of_an_actor_names_the_method():
     assert "in a method" in text
 
 
+@pytest.mark.engines("inline", "local")
+def test_an_error_names_the_task_as_the_program_did():
+    @skate.remote
+    def fail():
+        raise ValueError
+
+    @skate.remote
+    class Failing:
+        def fail(self):
+            raise ValueError
+
+    failing = Failing.remote()
+    assert "skate::first()" in str(caught(fail.options(name="first").remote()))
+    assert "skate::second()" in str(caught(failing.fail.options(name="second").remote()))
+    assert "skate::Failing.fail()" in str(caught(failing.fail.remote()))
+
+
 def test_except_clauses_work_by_the_users_own_class():
     class BaseError(Exception):
         pass

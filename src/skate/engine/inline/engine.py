@@ -146,7 +146,7 @@ class InlineEngine(Engine):
             task_name=name,
             function_name=_full_name(function.function),
         )
-        call = self._call(Call, function.name, arguments, results, context)
+        call = self._call(Call, name, arguments, results, context)
         call.function = function.function
         call.holding = None if group is not None else holding
         call.retries, call.retry_exceptions = options.max_retries, options.retry_exceptions
@@ -365,9 +365,9 @@ class InlineEngine(Engine):
             actor._entry.told()  # by the call
             results.fail(target.death)
             return results.returned()
-        name = f"{target.cls.meta.class_name}.{method}"
+        name = options.name or f"{target.cls.meta.class_name}.{method}"
         full_name = _method_name(target.cls, method)
-        context = self._actor_context(actor, target, options.name or name, full_name)
+        context = self._actor_context(actor, target, name, full_name)
         call = self._call(MethodCall, name, arguments, results, context)
         call.actor, call.method = target, method
         retries = options.max_task_retries

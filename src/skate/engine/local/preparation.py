@@ -78,10 +78,14 @@ class Preparation:
 
     def name_of(self, work: Work) -> str:
         """Return what the work is called, in errors."""
+        if work.operation == m.CREATION:
+            return f"{self._names[work.target]}.__init__"
+        given = work.settings.get("name") if work.settings else None
+        if given:
+            return given
         if work.operation == m.CALL:
             return f"{self._actor.label or 'actor'}.{work.target}"
-        name = self._names[work.target]
-        return f"{name}.__init__" if work.operation == m.CREATION else name
+        return self._names[work.target]
 
     # -- calls ---------------------------------------------------------------------------------
 
