@@ -52,6 +52,29 @@ def test_parts_are_disjoint_and_equal(run_config, tmp_path):
     assert sorted(first[10:] + second[10:]) == list(range(20))
 
 
+@pytest.mark.parametrize("times", [None, 3])
+def test_epochs_of_a_pipeline(run_config, tmp_path, times):
+    """As loops of older versions of Ray ask for them: each is read to its end, and then the next."""
+
+    def loop():
+        epochs = train.get_dataset_shard("train").iter_epochs()
+        whole = train.get_dataset_shard("whole").iter_epochs()
+        tally = Tally(tmp_path / f"rank-{train.world_rank()}")
+        for _ in range(2):
+            for row in next(epochs).iter_rows():
+                tally.add(row["id"])
+            assert [row["id"] for row in next(whole).iter_rows()] == [0, 1]
+
+    datasets = {
+        "train": skate.data.range(20).repeat(times).random_shuffle_each_window(),
+        "whole": skate.data.range(2).repeat(times),
+    }
+    fit(loop, run_config(), datasets, dataset_config=DataConfig(datasets_to_split=["train"]))
+    first, second = rows(tmp_path, 0), rows(tmp_path, 1)
+    assert sorted(first[:10] + second[:10]) == list(range(20))
+    assert sorted(first[10:] + second[10:]) == list(range(20))
+
+
 @pytest.mark.parametrize(("uneven", "each", "distinct"), [("repeat", 11, 21), ("drop", 10, 20)])
 def test_what_does_not_divide(run_config, tmp_path, uneven, each, distinct):
     config = DataConfig(uneven=uneven)

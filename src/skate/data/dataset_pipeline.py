@@ -202,11 +202,14 @@ class DatasetPipeline(Repeated):
             equal: Whether all get the same number of rows, dropping what does not divide.
             locality_hints: One node per part, or None; here all are near.
         """
-        from skate.data.iterator import split_iterators
-
         if locality_hints is not None and len(locality_hints) != n:
             raise ValueError(f"{n} parts need {n} locality_hints; got {len(locality_hints)}")
-        parts = split_iterators(self._once(), n, "drop" if equal else "keep")
+        return self._parts(n, "drop" if equal else "keep")
+
+    def _parts(self, n: int, uneven: str) -> list[PipelinePart]:
+        from skate.data.iterator import split_iterators
+
+        parts = split_iterators(self._once(), n, uneven)
         return [PipelinePart(part, self._times) for part in parts]
 
     def schema(self, fetch_if_missing: bool = True) -> Schema | None:

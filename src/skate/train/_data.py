@@ -67,12 +67,18 @@ class DataConfig:
         Returns:
             The datasets of each worker, by rank.
         """
+        from skate.data.dataset_pipeline import DatasetPipeline
         from skate.data.iterator import WholeDataset, split_iterators
         from skate.train._shards import Shard, with_options
 
         shares: list[dict[str, Any]] = [{} for _ in range(world_size)]
         for name, dataset in datasets.items():
             whole = self._datasets_to_split != "all" and name not in self._datasets_to_split
+            if isinstance(dataset, DatasetPipeline):  # its parts know the epochs apart
+                split = dataset._parts(world_size, self._uneven) if not whole else None
+                for rank, share in enumerate(shares):
+                    share[name] = split[rank] if split else dataset
+                continue
             placed: Any = with_options(dataset, self._options_of(name))
             if whole:
                 parts: list[Any] = [WholeDataset(placed) for _ in range(world_size)]
