@@ -55,18 +55,6 @@ def test_failed_trials_and_the_summary(tmp_path: Any, capsys: Any) -> None:
     assert lines[-1] == f"skate: mine: results in {grid.experiment_path}"
 
 
-def train(config: dict[str, Any]) -> None:
-        raise KeyError("always")
-
-    monkeypatch.setattr("skate.tune.execution.notes.is_terminal", lambda stream: True)
-    monkeypatch.setenv("COLUMNS", "80")
-    grid = search(train, {}, tmp_path)
-    lines = capsys.readouterr().err.splitlines()
-    (trial,) = grid._trials
-    assert f"{trial}: KeyError: 'always'" in lines
-    assert f"  {trial.error_file}" in lines
-
-
 def test_many_failures_get_few_lines(tmp_path: Any, capsys: Any) -> None:
     def train(config: dict[str, Any]) -> None:
         raise KeyError("always")
