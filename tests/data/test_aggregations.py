@@ -1,6 +1,7 @@
 """Aggregations: what they read, what they make of values, and of which type."""
 
 import math
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -154,13 +155,14 @@ class TestAggregations:
                 super().__init__(f"product({on})", lambda: 1, on=on, ignore_nulls=True)
 
             def aggregate_block(self, block: Block) -> AggType:
-                return math.prod(BlockAccessor.for_block(block).to_numpy(self.on).tolist())
+                column: Any = BlockAccessor.for_block(block).to_numpy(self.on)
+                return cast("AggType", math.prod(column.tolist()))
 
             def combine(self, current_accumulator: AggType, new: AggType) -> AggType:
-                return current_accumulator * new
+                return cast("AggType", cast("int", current_accumulator) * cast("int", new))
 
             def finalize(self, accumulator: AggType) -> U | None:
-                return accumulator
+                return cast("U", accumulator)
 
         dataset = skate.data.from_items([{"k": n % 2, "v": n} for n in range(1, 5)])
         assert dataset.aggregate(Product("v")) == {"product(v)": 24}
