@@ -69,7 +69,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "job_config": {"runtime_env"},
     "job_submission": {"_core", "engine", "runtime_env", "skate"},
     "logging_config": {"skate"},
-    "util": {"_core", "engine", "exceptions", "skate"},
+    "util": {"_core", "engine", "exceptions", "job_submission", "skate"},
     "experimental": {"_core", "engine", "util"},
     "dag": {"_core", "_facade"},
     "data": FACADE,

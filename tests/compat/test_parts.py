@@ -76,7 +76,7 @@ def test_helpers_that_look_inside_ray_fail_when_called() -> None:
 
 def test_the_state_of_the_machine() -> None:
     import ray
-    from ray.util.state import list_jobs, list_nodes
+    from ray.util.state import list_logs, list_nodes
 
     (node,) = list_nodes()
     assert node["node_id"] == ray.get_runtime_context().get_node_id()
@@ -85,7 +85,7 @@ def test_the_state_of_the_machine() -> None:
     assert ray.services.get_node_ip_address()
     assert ray._private.state.current_node_id() in ray._private.state.node_ids()
     with pytest.raises(NotImplementedError, match="a service of a Ray cluster"):
-        list_jobs()
+        list_logs()
 
 
 def test_actors_in_the_words_of_tables() -> None:

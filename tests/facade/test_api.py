@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -244,3 +245,48 @@ def test_what_a_lazy_part_itself_misses_is_not_hidden(monkeypatch: pytest.Monkey
     monkeypatch.delattr(skate, "util", raising=False)
     with pytest.raises(ModuleNotFoundError, match="pyarrow"):
         skate.util  # noqa: B018
+
+
+def test_nothing_but_init_starts_a_session_where_that_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @skate.remote
+    def task() -> None: ...
+
+    @skate.remote
+    class Actor: ...
+
+    monkeypatch.setenv("RAY_ENABLE_AUTO_CONNECT", "0")
+    uses: list[Callable[[], object]] = [
+        task.remote,
+        Actor.remote,
+        skate.nodes,
+        skate.get_gpu_ids,
+        lambda: skate.put(1),
+        lambda: skate.get([]),
+        lambda: skate.wait([]),
+        lambda: skate.get_actor("name"),
+        lambda: skate.kill(cast(Any, None)),
+        lambda: skate.cancel(cast(Any, None)),
+    ]
+    for use in uses:
+        with pytest.raises(skate.exceptions.RaySystemError, match="has not been started yet"):
+            use()
+    assert not skate.is_initialized()
+    with skate.init(engine="inline"):
+        assert skate.get([]) == []
+
+
+def test_the_environment_says_what_a_machine_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_OVERRIDE_RESOURCES", '{"CPU": 3, "memory": 1e9, "mine": 2}')
+    with skate.init(engine="inline", num_cpus=1, resources={"mine": 1, "other": 4}):
+        has = skate.cluster_resources()
+    assert {name: has[name] for name in ("CPU", "mine", "other", "memory")} == {
+        "CPU": 3,
+        "mine": 2,
+        "other": 4,
+        "memory": 1e9,
+    }
+    monkeypatch.setenv("RAY_OVERRIDE_RESOURCES", "four")
+    with pytest.raises(ValueError, match=r"takes an object in JSON.*'four'"):
+        skate.init(engine="inline")

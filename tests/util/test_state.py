@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import skate
+from skate.job_submission import JobSubmissionClient
 from skate.util import placement_group, remove_placement_group, state
 from tests.support import eventually, local_only, parallel
 
@@ -369,3 +371,19 @@ def test_workers_that_have_ended_say_why(flag: Any) -> None:
     assert task is not None
     skate.cancel(held, force=True)
     ended(task.worker_pid, "INTENDED_USER_EXIT", "cancel")
+
+
+def test_jobs_are_this_program_and_what_was_submitted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    (own,) = state.list_jobs()
+    assert (own.type, own.status) == ("DRIVER", "RUNNING")
+    assert own.job_id == skate.get_runtime_context().get_job_id()
+    client = JobSubmissionClient()
+    job = client.submit_job(entrypoint="true")
+    eventually(lambda: client.get_job_status(job).is_terminal())
+    (found,) = state.list_jobs(filters=[("type", "=", "SUBMISSION")])
+    assert found == state.get_job(job)
+    assert (found.submission_id, found.status) == (job, "SUCCEEDED")
+    assert state.get_job("none") is None

@@ -15,6 +15,7 @@ from skate._facade.actor import Actor, ActorHandle
 from skate._facade.init import ClientContext, init
 from skate.engine import (
     changing,
+    check_may_begin,
     current_engine,
     engine_of,
     engine_of_actor,
@@ -155,6 +156,7 @@ def get(
             return engine.get((object_refs,), timeout, copy)[0]
         if type(object_refs) is list and set(map(type, object_refs)) <= _ONE_REF:
             if not object_refs:
+                check_may_begin()
                 return []
             engine = _engine._current or engine_of(object_refs[0])
             return engine.get(object_refs, timeout, copy)
@@ -268,6 +270,7 @@ def wait(
     if timeout is not None:
         timeout = seconds("timeout", timeout)
     if not ray_waitables:
+        check_may_begin()
         return [], []
     if len(set(ray_waitables)) != len(ray_waitables):
         raise ValueError(
@@ -339,6 +342,7 @@ def cancel(
     """
     ref = _reference_of(ray_waitable)
     if not isinstance(ref, ObjectRef):
+        check_may_begin()
         raise TypeError(
             f"cancel() takes an ObjectRef or ObjectRefGenerator; got {shown(ray_waitable)}"
             + ("; end an actor with kill()" if isinstance(ray_waitable, ActorHandle) else "")
@@ -375,6 +379,7 @@ def kill(actor: ActorHandle[Any] | Actor, *, no_restart: bool = True) -> None:
         dead
     """
     if not isinstance(actor, ActorHandle):
+        check_may_begin()
         raise ValueError(
             f"kill() takes the handle of an actor; got {shown(actor)}; end a task with cancel()"
         )

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from skate._core import options as option_table
 from skate._core.argument_checks import mapping, wrong_type, wrong_value
 from skate._core.nearest import unknown_parameter
-from skate._facade import logging_setup, page, system_config
+from skate._facade import logging_setup, page, resource_overrides, system_config
 from skate._facade.engines import HERE, make_engine, worker_of_ray
 from skate.engine import changing, install_engine, installed_engine
 from skate.engine.base import Engine
@@ -258,15 +258,24 @@ def init(
         logging_setup.chosen_level(log_level, logging_level), logging_format
     )
     job = _of_job(job_config, logging_config, runtime_env, namespace)
+    has = resource_overrides.overridden(
+        {
+            "num_cpus": num_cpus,
+            "num_gpus": num_gpus,
+            "memory": memory,
+            "resources": resources,
+            "object_store_memory": object_store_memory,
+        }
+    )
     wanted = {
         "address": _checked_address(address, kwargs.get("_system_config")),
         "engine": "inline" if local_mode else engine,
-        "num_cpus": option_table.quantity("num_cpus", num_cpus),
-        "num_gpus": option_table.gpus_of_machine("num_gpus", num_gpus),
-        "memory": memory,
-        "resources": option_table.custom_resources("resources", resources),
+        "num_cpus": option_table.quantity("num_cpus", has["num_cpus"]),
+        "num_gpus": option_table.gpus_of_machine("num_gpus", has["num_gpus"]),
+        "memory": has["memory"],
+        "resources": option_table.custom_resources("resources", has["resources"]),
         "labels": _labels(labels),
-        "object_store_memory": _store_memory(object_store_memory),
+        "object_store_memory": _store_memory(has["object_store_memory"]),
         "namespace": option_table.namespace("namespace", job.namespace),
         "runtime_env": option_table.runtime_env("runtime_env", job.runtime_env),
         "log_to_driver": None if logging_setup.shows_output(log_to_driver) else False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import TYPE_CHECKING
 
@@ -17,11 +18,28 @@ changing: threading.RLock = threading.RLock()  # held while an engine is started
 def current_engine() -> Engine:
     """The engine of this process; the first use starts the default one."""
     if _current is None:
+        check_may_begin()
         from skate._facade.api import init
 
         init()
         assert _current is not None
     return _current
+
+
+def check_may_begin() -> None:
+    """Raise if no engine runs, and the program has said that only `init` starts one.
+
+    Raises:
+        SkateSystemError: With RAY_ENABLE_AUTO_CONNECT=0.
+    """
+    if _current is None and os.environ.get("RAY_ENABLE_AUTO_CONNECT") == "0":
+        from skate.exceptions import SkateSystemError, library_name
+
+        name = library_name()
+        raise SkateSystemError(
+            f"{name.capitalize()} has not been started yet. With RAY_ENABLE_AUTO_CONNECT=0 the "
+            f"first call does not start it: call {name}.init()"
+        )
 
 
 def engine_of(ref: ObjectRef[object]) -> Engine:

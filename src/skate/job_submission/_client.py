@@ -16,7 +16,7 @@ from skate.job_submission._local import LocalJobs
 from skate.runtime_env import RuntimeEnv, check_possible_here
 
 _ADDRESS = "RAY_API_SERVER_ADDRESS"
-_HERE = (None, "", "auto", "local")
+_HERE = (None, "", "auto", "local", "inline")
 _ANSWER_SECONDS = 5.0
 _HOOK = "worker_process_setup_hook"
 

@@ -7,6 +7,8 @@ complete. Of the tasks that have ended the last ten thousand are kept.
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
@@ -19,12 +21,14 @@ from skate.util.placement_group import placement_group_table
 __all__ = [
     "StateRow",
     "get_actor",
+    "get_job",
     "get_node",
     "get_objects",
     "get_placement_group",
     "get_task",
     "get_worker",
     "list_actors",
+    "list_jobs",
     "list_nodes",
     "list_objects",
     "list_placement_groups",
@@ -78,6 +82,23 @@ def _groups() -> Iterable[dict[str, Any]]:
     return placement_group_table().values()
 
 
+def _jobs() -> Iterable[dict[str, Any]]:
+    """Yield this program, and what was submitted on this machine."""
+    from dataclasses import asdict
+
+    from skate.job_submission import JobDetails, JobStatus, JobSubmissionClient, JobType
+
+    id, address = skate.get_runtime_context().get_job_id(), current_engine().address
+    jobs = JobSubmissionClient(address).list_jobs()
+    if id not in (details.job_id for details in jobs):
+        jobs.insert(
+            0, JobDetails(JobType.DRIVER, JobStatus.RUNNING, shlex.join(sys.argv), job_id=id)
+        )
+    for details in jobs:
+        row = asdict(details)
+        yield {**row, "type": details.type.value, "status": details.status.value}
+
+
 def _node_row(node: dict[str, Any]) -> dict[str, Any]:
     return {
         "node_id": node["NodeID"],
@@ -120,6 +141,9 @@ list_workers: Listing = _lister(
     _of("workers"), "List processes that run tasks and actors, also those that ended."
 )
 list_nodes: Listing = _lister(_nodes, "List the machines.")
+list_jobs: Listing = _lister(
+    _jobs, "List this program, and the jobs that were submitted on this machine."
+)
 list_placement_groups: Listing = _lister(
     _groups, "List placement groups, also those that were removed."
 )
@@ -141,6 +165,9 @@ def _getter(rows: _Rows, key: str, doc: str) -> Getting:
 get_actor: Getting = _getter(_of("actors"), "actor_id", "Return the actor with that id, or None.")
 get_worker: Getting = _getter(
     _of("workers"), "worker_id", "Return the worker with that id, or None."
+)
+get_job: Getting = _getter(
+    _jobs, "submission_id", "Return the job that was submitted with that id, or None."
 )
 get_node: Getting = _getter(_nodes, "node_id", "Return the machine with that id, or None.")
 get_placement_group: Getting = _getter(

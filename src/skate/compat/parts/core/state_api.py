@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-_NAMES = "get_job get_log list_cluster_events list_jobs list_logs list_runtime_envs".split()
+_NAMES = "get_log list_cluster_events list_logs list_runtime_envs".split()
 
 
 def __getattr__(name: str) -> Callable[..., Any]:

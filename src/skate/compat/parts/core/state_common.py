@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from skate.util.state import StateRow
 
-ActorState = NodeState = ObjectState = PlacementGroupState = TaskState = WorkerState = StateRow
+ActorState = JobState = NodeState = ObjectState = StateRow
+PlacementGroupState = TaskState = WorkerState = StateRow
 
 DEFAULT_LIMIT = 100
 DEFAULT_RPC_TIMEOUT = 30  # seconds
@@ -13,6 +14,7 @@ __all__ = [
     "DEFAULT_LIMIT",
     "DEFAULT_RPC_TIMEOUT",
     "ActorState",
+    "JobState",
     "NodeState",
     "ObjectState",
     "PlacementGroupState",
