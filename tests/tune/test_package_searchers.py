@@ -4,6 +4,7 @@ import importlib
 import math
 
 import pytest
+from zoopt import ValueType
 
 from skate import tune
 from skate.tune.execution.seeding import SeededDraws
@@ -116,6 +117,24 @@ def test_zoopt_says_what_it_needs():
         searcher.suggest("a")
     with pytest.raises(NotImplementedError, match="cannot take evaluated points"):
         made("zoopt").add_evaluated_point(POINT, 1.0)
+
+
+def test_a_space_in_zoopts_words():
+    even = {name: domain for name, domain in SPACE.items() if name != "l"}
+    words = ZOOptSearch.convert_search_space(even)
+    assert words["k"] == (ValueType.DISCRETE, [1, 4], True)
+    assert words["c"] == (ValueType.GRID, ["a", "b"])
+    assert words["q"] == (ValueType.CONTINUOUS, [0, 1], 0.25)
+    assert {*words} == {"x", "n/y", "k", "c", "q"}
+    assert ZOOptSearch.convert_search_space(even, join=True)["constant"] == 5
+    searcher = ZOOptSearch(dim_dict=words, budget=20, metric="loss", mode="min")
+    point = searcher.suggest("a")
+    assert 0 <= point["x"] <= 10
+    assert point["c"] in ("a", "b")
+    with pytest.raises(ValueError, match="'l' is a Float by LogUniform"):
+        ZOOptSearch.convert_search_space(SPACE)
+    with pytest.raises(ValueError, match="grids"):
+        ZOOptSearch.convert_search_space({"g": tune.grid_search([1, 2])})
 
 
 @pytest.mark.parametrize("name", ["ax", "hebo", "zoopt"])

@@ -8,10 +8,11 @@ from typing import Any
 
 from skate._core.optional_imports import try_import
 from skate._run.types import Config
-from skate.tune.search._samplers import LogUniform, Quantized
+from skate.tune.search._samplers import LogUniform, Quantized, Uniform
 from skate.tune.search.ask_tell import AskTellSearcher
 from skate.tune.search.sample import Categorical, Domain, Float, Integer
 from skate.tune.search.searcher import Searcher
+from skate.tune.search.variant_generator import parse_spec_vars
 
 _PRECISION = 1e-10
 
@@ -64,6 +65,23 @@ class ZOOptSearch(AskTellSearcher):
         if self._budget is None and isinstance(samples, int) and samples > 0:
             self._budget = samples
         return super().set_search_properties(metric, mode, config, **spec)
+
+    @staticmethod
+    def convert_search_space(spec: Mapping[str, Any], join: bool = False) -> dict[str, Any]:
+        """Return a space in ZOOpt's words, for `dim_dict`.
+
+        Args:
+            spec: Tune's space. What is inside of others has names as "layer/size".
+            join: Whether the constants are in it too.
+
+        Raises:
+            ValueError: For grids, and for numbers that are not drawn evenly between two bounds.
+        """
+        _, domains, grids = parse_spec_vars(spec)
+        if grids:
+            raise ValueError("ZOOpt cannot walk over grids: it takes ranges and choices only")
+        words = {"/".join(map(str, path)): _in_zoopts_words(path, each) for path, each in domains}
+        return {**spec, **words} if join else words
 
     def _in_words(self, name: str, domain: Domain) -> tuple[Any, ...]:
         kinds = try_import("zoopt", "zoopt").ValueType
@@ -158,3 +176,22 @@ class ZOOptSearch(AskTellSearcher):
             return math.log(value)
         found = min(max(math.exp(value), domain.lower), domain.upper)
         return min(int(found), domain.upper - 1) if isinstance(domain, Integer) else found
+
+
+def _in_zoopts_words(path: tuple[Any, ...], domain: Any) -> tuple[Any, ...]:
+    """One of a space's domains, such that what ZOOpt suggests is the value itself."""
+    kinds = try_import("zoopt", "zoopt").ValueType
+    sampler, precision = domain.get_sampler(), _PRECISION
+    if isinstance(sampler, Quantized):
+        sampler, precision = sampler.sampler, sampler.q
+    if isinstance(domain, Categorical):
+        return (kinds.GRID, list(domain.categories))
+    bounded = isinstance(domain, (Float, Integer)) and math.isfinite(domain.lower)
+    if not bounded or not isinstance(sampler, Uniform):
+        raise ValueError(
+            f"ZOOpt takes numbers that are drawn evenly between two bounds, and choices; "
+            f"{'/'.join(map(str, path))!r} is a {type(domain).__name__} by {sampler}"
+        )
+    if isinstance(domain, Integer):
+        return (kinds.DISCRETE, [domain.lower, domain.upper - 1], True)
+    return (kinds.CONTINUOUS, [domain.lower, domain.upper], precision)
