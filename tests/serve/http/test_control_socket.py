@@ -94,6 +94,13 @@ def test_only_private_folders_are_asked(tmp_path: Path) -> None:
         stranger.listen()
         with pytest.raises(ConnectionError, match="no instance of"):
             ask(PORT, "names")
+
+        def asked_elsewhere(_: str) -> object:
+            with pytest.raises(ConnectionError, match=rf"--port \(.*\b{PORT}\b"):
+                ask(PORT + 1, "names")
+            return "told"
+
+        assert asked(asked_elsewhere) == "told"
         assert asked(lambda _: ask(PORT, "names")) == ["a"]
     with socket.socket(socket.AF_UNIX) as stranger:
         stranger.bind(f"\0skate-serve-{os.getuid()}-{PORT}")

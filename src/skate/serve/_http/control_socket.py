@@ -106,13 +106,15 @@ def _connect(port: int) -> socket.socket:
         except OSError:
             pass  # it ended a moment ago
         connection.close()
+    ports = {address.rpartition("-")[2] for address in find_sockets(_name("*"))}
     raise ConnectionError(
         f"no instance of skate.serve of yours answers at port {port}: start one with "
         "`skate serve run module:app`, or say where it is with --port"
+        + (f" ({', '.join(sorted(ports))})" if ports else "")
     )
 
 
-def _name(port: int) -> str:
+def _name(port: int | str) -> str:
     return f"control-{port}"
 
 

@@ -9,6 +9,7 @@ socket for questions (`control_socket`) by the kernel's list of sockets.
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 import os
 import tempfile
 from collections.abc import Iterator
@@ -49,10 +50,11 @@ def check_address(path: str) -> str:
     return path
 
 
-def find_sockets(name: str) -> Iterator[str]:
-    """Find sockets of this name in private folders of this user that someone listens on."""
+def find_sockets(pattern: str) -> Iterator[str]:
+    """Find sockets of such names in private folders of this user that someone listens on."""
     with contextlib.suppress(OSError), open(_SOCKETS) as listed:
         for line in listed:
-            path = line.rstrip("\n").partition("/")[2]
-            if path.endswith(f"/{name}") and is_private_folder(os.path.dirname(f"/{path}")):
-                yield f"/{path}"
+            _, root, below = line.rstrip("\n").partition("/")
+            folder, name = os.path.split(root + below)
+            if fnmatch.fnmatchcase(name, pattern) and is_private_folder(folder):
+                yield root + below
