@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,20 @@ def test_lists(program: Program, capsys: pytest.CaptureFixture[str]) -> None:
     assert table.splitlines()[0].split() == ["session", "pid", "state", "runs", "resident"]
     assert rows(capsys, program, "list", "datasets") == []
     assert said(capsys, "list", "trials", "--session", program.pid) == "no trials\n"
+
+
+def test_since_when_tasks_run(program: Program, capsys: pytest.CaptureFixture[str]) -> None:
+    began: dict[str, int | None] = {}
+
+    def known() -> bool:  # processes are given little time to answer
+        running = rows(capsys, program, "list", "tasks", "--filter", "state=RUNNING")
+        began.update((row["name"], row["start_time_ms"]) for row in running)
+        return bool(began["caller"] and began["sleeper"])
+
+    eventually(known)
+    assert began["caller"] is not None
+    assert began["caller"] <= time.time() * 1000
+    assert began["Counter.wait"] is None  # a coroutine
 
 
 def test_a_limit_and_a_filter(program: Program, capsys: pytest.CaptureFixture[str]) -> None:

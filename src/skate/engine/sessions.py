@@ -121,7 +121,25 @@ class Session:
             workers = self.processes()[1:]
             for found in _at_once(lambda pid: self._rows_of(pid, kind), workers):
                 rows += found
+        if kind == "tasks":
+            self._add_beginnings([row for row in rows if row["state"] == "RUNNING"])
         return rows
+
+    def _add_beginnings(self, running: list[Row]) -> None:
+        """Say of tasks since when they run, which their processes know; of calls in threads and
+        coroutines nobody does."""
+        pids = {row["worker_pid"] for row in running if row["start_time_ms"] is None}
+        found = _at_once(self._beginnings_in, sorted(pids))
+        began = {id: start for some in found for id, start in some.items()}
+        for row in running:
+            row["start_time_ms"] = began.get(row["task_id"], row["start_time_ms"])
+
+    def _beginnings_in(self, pid: int) -> dict[str, int]:
+        try:
+            runs = self.ask("runs", pid, _STACK_SECONDS)
+        except NoAnswerError:
+            return {}
+        return {run["task_id"]: int((time.time() - run["seconds"]) * 1000) for run in runs}
 
     def _rows_of(self, pid: int, kind: str) -> list[Row]:
         try:

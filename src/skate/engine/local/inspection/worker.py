@@ -17,6 +17,7 @@ def of_worker(engine: WorkerEngine) -> Inspection:
     """Let others look into a worker."""
     answers: Answers = {
         "list": live_rows,
+        "runs": lambda: _runs(engine),
         "stacks": lambda: _stacks_of(engine),
         "under_way": all_live_rows,
     }
@@ -24,10 +25,14 @@ def of_worker(engine: WorkerEngine) -> Inspection:
 
 
 def _stacks_of(engine: WorkerEngine) -> dict[str, object]:
-    runs = []
+    return stacks_of(engine, "worker", _runs(engine))
+
+
+def _runs(engine: WorkerEngine) -> list[dict[str, object]]:
+    """Return what runs on the main thread, and for how long."""
     running = engine.execution.on_main_thread()
-    if running is not None:
-        name, id, began = running
-        seconds = time.perf_counter() - began
-        runs.append({"name": name, "task_id": id.to_bytes(24, "big").hex(), "seconds": seconds})
-    return stacks_of(engine, "worker", runs)
+    if running is None:
+        return []
+    name, id, began = running
+    seconds = time.perf_counter() - began
+    return [{"name": name, "task_id": id.to_bytes(24, "big").hex(), "seconds": seconds}]
