@@ -138,8 +138,6 @@ def test_a_replica_must_fit_into_its_first_bundle() -> None:
 def test_names_that_are_refused() -> None:
     with pytest.raises(TypeError, match="did you mean 'num_replicas'"):
         serve.deployment(num_replica=2)
-    with pytest.raises(ValueError, match=r"serve\.run\(app, route_prefix"):
-        serve.deployment(route_prefix="/x")
     with pytest.raises(ValueError, match="sees by itself what changed"):
         serve.deployment(prev_version="1")
     with pytest.raises(TypeError, match="class or a function"):

@@ -54,7 +54,7 @@ def test_parts_are_disjoint_and_equal(run_config, tmp_path):
 
 @pytest.mark.parametrize("times", [None, 3])
 def test_epochs_of_a_pipeline(run_config, tmp_path, times):
-    """As loops of older versions of Ray ask for them: each to its end, and then the next."""
+    """As loops of older versions of Ray ask for them, each to be read to its end."""
 
     def loop():
         epochs = train.get_dataset_shard("train").iter_epochs()

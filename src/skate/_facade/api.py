@@ -9,6 +9,7 @@ import skate.engine as _engine
 from skate._core import options as option_table
 from skate._core.argument_checks import seconds, shown, text, whole_number, wrong_type
 from skate._core.errors import without_own_frames
+from skate._core.promised import Deadline, Promised, has_promised
 from skate._core.refs import ObjectRef, ObjectRefGenerator
 from skate._facade import page
 from skate._facade.actor import Actor, ActorHandle
@@ -164,7 +165,17 @@ def get(
         raise without_own_frames(error)
     if isinstance(object_refs, ObjectRefGenerator):
         return object_refs
+    if has_promised(object_refs):
+        return _promised_values(object_refs, Deadline(timeout), copy)
     raise _not_refs(object_refs)
+
+
+def _promised_values(given: Any, deadline: Deadline, copy: bool) -> Any:
+    if isinstance(given, list):
+        return [_promised_values(item, deadline, copy) for item in given]
+    if type(given) is ObjectRef:
+        return get(given, timeout=deadline.left(), copy=copy)
+    return given._promised(deadline.left())
 
 
 def works_elsewhere() -> bool:
@@ -198,7 +209,8 @@ def _not_refs(given: object) -> Exception:
         if callable(getattr(given, "result", None)):  # a future, or the response of a handle
             hint = "wait for it with its result(), or await it"
         return ValueError(f"{wanted}; got {type(given).__name__}: {shown(given)}: {hint}")
-    index, item = next((i, x) for i, x in enumerate(given) if type(x) is not ObjectRef)
+    taken = (ObjectRef, Promised)
+    index, item = next((i, x) for i, x in enumerate(given) if not isinstance(x, taken))
     hint = ": flatten nested lists first" if isinstance(item, (list, tuple)) else ""
     return TypeError(f"{wanted}; item {index} is {type(item).__name__}: {shown(item)}{hint}")
 

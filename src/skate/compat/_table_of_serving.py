@@ -7,7 +7,11 @@ _COMMON = ("skate.compat.parts.serving.common",)
 _INSIDE = "skate.compat.parts.inside"
 
 HOMES_OF_SERVING: dict[str, tuple[str, ...]] = {
-    "ray.serve": ("skate.serve", "skate.compat.parts.serving.starlette_modules"),
+    "ray.serve": (
+        "skate.serve",
+        "skate.compat.parts.serving.starlette_modules",
+        "skate.compat.parts.serving.older_deployments",
+    ),
     "ray.serve._private": ("skate.compat.parts.serving", _INSIDE),
     "ray.serve._private.api": ("skate.serve", _INSIDE),
     "ray.serve._private.client": (_CLIENT,),
@@ -16,7 +20,11 @@ HOMES_OF_SERVING: dict[str, tuple[str, ...]] = {
     "ray.serve._private.constants": ("skate.compat.parts.serving.constants",),
     "ray.serve._private.http_util": ("skate.compat.parts.serving.http_util", _INSIDE),
     "ray.serve._private.utils": _COMMON,
-    "ray.serve.api": ("skate.serve", "skate.serve.handle"),
+    "ray.serve.api": (
+        "skate.serve",
+        "skate.serve.handle",
+        "skate.compat.parts.serving.older_deployments",
+    ),
     "ray.serve.autoscaling_policy": ("skate.serve.config", _INSIDE),
     "ray.serve.context": ("skate.serve.context", _CLIENT),
     "ray.serve.dag": ("skate.dag",),

@@ -238,6 +238,7 @@ class Deployment:
         request_router_config: RequestRouterConfig | GivenOptions | None = NOT_GIVEN,
         gang_scheduling_config: None = NOT_GIVEN,
         deployment_actors: Sequence[DeploymentActorConfig | GivenOptions] | None = NOT_GIVEN,
+        route_prefix: str | None = NOT_GIVEN,
     ) -> Deployment:
         """Return the same deployment with some options changed; this one stays as it is.
 
@@ -283,6 +284,7 @@ class Deployment:
                 no other.
             gang_scheduling_config: None: replicas start one by one.
             deployment_actors: Actors that all replicas share, by `DeploymentActorConfig`.
+            route_prefix: Where it answers HTTP in front of an application, unless that says so.
 
         Returns:
             The changed deployment.
@@ -313,10 +315,15 @@ class Deployment:
             f"{self._name}.func_or_class(...) for a plain object"
         )
 
-    def __getattr__(self, name: str) -> NoReturn:
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or "_target" not in self.__dict__:
             raise AttributeError(name)
-        raise AttributeError(no_such_attribute(self._name, name))
+        from skate.serve._application.single_deployments import attribute
+
+        try:
+            return attribute(self, name)
+        except KeyError:
+            raise AttributeError(no_such_attribute(self._name, name)) from None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Deployment) and (
@@ -367,6 +374,7 @@ def deployment(
     request_router_config: RequestRouterConfig | GivenOptions | None = ...,
     gang_scheduling_config: None = ...,
     deployment_actors: Sequence[DeploymentActorConfig | GivenOptions] | None = ...,
+    route_prefix: str | None = ...,
 ) -> Callable[[Target], Deployment]: ...
 
 
@@ -398,6 +406,7 @@ def deployment(
     request_router_config: RequestRouterConfig | GivenOptions | None = NOT_GIVEN,
     gang_scheduling_config: None = NOT_GIVEN,
     deployment_actors: Sequence[DeploymentActorConfig | GivenOptions] | None = NOT_GIVEN,
+    route_prefix: str | None = NOT_GIVEN,
 ) -> Deployment | Callable[[Target], Deployment]:
     """Make a class or function a deployment: `@serve.deployment` or `@serve.deployment(...)`.
 
@@ -443,6 +452,7 @@ def deployment(
             no other.
         gang_scheduling_config: None: replicas start one by one.
         deployment_actors: Actors that all replicas share, by `DeploymentActorConfig`.
+        route_prefix: Where it answers HTTP in front of an application, unless that says so.
 
     Returns:
         The deployment, or a decorator that makes one.

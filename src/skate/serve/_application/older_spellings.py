@@ -16,18 +16,11 @@ R = TypeVar("R")
 _RENAMED_OPTIONS = {"max_concurrent_queries": "max_ongoing_requests"}
 _REMOVED_OPTIONS = {
     "prev_version": "skate.serve sees by itself what changed; leave it out",
-    "route_prefix": "give it to serve.run(app, route_prefix=...)",
     "is_driver_deployment": "Ray dropped it in 2.11; use num_replicas",
 }
 _RUN = "write serve.run(app) with app = {name}.bind(...)"
 _REMOVED_ATTRIBUTES = {
-    "deploy": _RUN + ", which returns a handle",
-    "delete": 'write serve.delete("<application>")',
-    "get_handle": 'write serve.get_deployment_handle("{name}", app_name=...), or use the handle '
-    "that serve.run returns",
     "set_options": "write {name}.options(...), which returns a changed copy",
-    "url": "serve.run(app, route_prefix=...) decides where an application is reached",
-    "route_prefix": "write serve.run(app, route_prefix=...)",
     "set_logging_config": "write deployment.options(logging_config=...)",
     "remote": _RUN + " and call .remote(...) on the handle",
 }

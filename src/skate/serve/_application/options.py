@@ -16,6 +16,7 @@ from skate._core.argument_checks import (
     wrong_value,
 )
 from skate._core.options import ACTOR, check_options
+from skate.serve._http.routes import check_prefix
 from skate.serve._settings import (
     anything,
     check_setting,
@@ -157,6 +158,11 @@ def _strategy(name: str, value: object) -> str:
     return str(value)
 
 
+def _prefix(name: str, value: Any) -> str | None:
+    check_prefix(value)
+    return value  # type: ignore[no-any-return]
+
+
 def _not_here(reason: str) -> Check:
     def check(name: str, value: object) -> None:
         if value is not None:
@@ -189,6 +195,7 @@ _CHECKS: dict[str, Check] = {
     "request_router_config": optional(RequestRouterConfig.of),
     "gang_scheduling_config": _not_here("replicas start one by one here"),
     "deployment_actors": optional(_actors),
+    "route_prefix": _prefix,
 }
 
 

@@ -116,7 +116,8 @@ def build(
     Args:
         app: The application.
         name: Its name.
-        route_prefix: Where it answers HTTP; None for nowhere.
+        route_prefix: Where it answers HTTP; None for nowhere. Before "/" goes what the deployment
+            in front says of itself.
         overrides: Options by the name of a deployment.
         runtime_env: The environment of all of them.
         keep_unchanged: Whether replicas of the same code and arguments are to stay.
@@ -124,6 +125,8 @@ def build(
     Raises:
         TypeError: If `overrides` names a deployment that there is not.
     """
+    if route_prefix == "/":  # nothing else was said
+        route_prefix = app._bound_deployment._given.get("route_prefix", "/")
     builder = _Builder(name, overrides, runtime_env, keep_unchanged)
     specs = []
     with _building(builder):

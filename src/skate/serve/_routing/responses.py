@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Generator, Iterator
 from typing import Any, NoReturn
 
 import skate
+from skate._core.promised import Promised
 from skate.exceptions import GetTimeoutError
 from skate.serve._routing.event_loops import refuse_event_loop
 from skate.serve._routing.requests import NOT_YET, RequestFailure, RoutedRequest
@@ -74,7 +75,7 @@ class Response:
         return GetTimeoutError(f"request {self._request.id} had no result within {timeout} s")
 
 
-class DeploymentResponse(Response):
+class DeploymentResponse(Response, Promised):
     """The result of a call on a handle, to be awaited, or waited for by `result()`.
 
     Give it to another handle's call as an argument: the value goes there without coming here.
@@ -121,6 +122,10 @@ class DeploymentResponse(Response):
             else:
                 request.router.handle_answer(request, ref, answer)
         return self._outcome()
+
+    def _promised(self, timeout: float | None) -> Any:
+        """Return the result to `get`, which Ray gave responses to until 2.9."""
+        return self.result(timeout)
 
     def __await__(self) -> Generator[Any, None, Any]:
         return self._fetch().__await__()
