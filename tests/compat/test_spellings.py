@@ -55,6 +55,50 @@ WORKS = {
         from ray.experimental.queue import Queue
         assert Queue is ray.util.queue.Queue
     """,
+    "redirect_output, use_raylet (0.8)": """
+        ray.shutdown()
+        ray.init(num_cpus=1, redirect_output=True, use_raylet=True, num_workers=2)
+        assert ray.global_state.cluster_resources()["CPU"] == 1
+    """,
+    "register_custom_serializer (1.5)": """
+        class Point:
+            x = 1
+            def __reduce__(self):
+                raise TypeError("not by pickle")
+        def made(x):
+            point = Point()
+            point.x = x
+            return point
+        ray.register_custom_serializer(Point, use_pickle=True)
+        ray.register_custom_serializer(
+            Point, serializer=lambda point: point.x + 1, deserializer=made
+        )
+        assert ray.get(ray.put(Point())).x == 2
+    """,
+    "experimental.async_api (1.0)": """
+        import asyncio
+        from ray.experimental.async_api import as_future, init
+        async def main():
+            return await asyncio.gather(as_future(ray.put(1)), as_future(ray.put(2)))
+        init()
+        assert asyncio.run(main()) == [1, 2]
+    """,
+    "experimental.multiprocessing, util.sklearn (1.0)": """
+        from ray.experimental.multiprocessing import Pool
+        from ray.util.sklearn import register_ray
+        with Pool(1) as pool:
+            assert pool.map(abs, [-1, 2]) == [1, 2]
+        register_ray()
+    """,
+    "util.named_actors (1.2)": """
+        from ray.util.named_actors import get_actor
+        @ray.remote
+        class Actor:
+            def value(self):
+                return 1
+        actor = Actor.options(name="here").remote()
+        assert ray.get(get_actor("here").value.remote()) == 1
+    """,
     "ObjectID (1.0)": "assert isinstance(ray.put(1), ray.ObjectID)",
     "local_mode (2.55)": "assert ray.get(ray.put(1)) == 1",
     "ray.worker (2.0)": "import ray.worker; assert ray.worker.get is ray.get",
@@ -201,6 +245,9 @@ WORKS = {
 
 SAYS = {
     "redis_address (2.0)": ("ray.shutdown(); ray.init(redis_address='a:1')", "address="),
+    "register_actor (1.2)": (
+        "from ray.util.named_actors import register_actor as f; f('a', None)", r"name='a'"
+    ),
     "util.sgd (1.13)": ("from ray.util.sgd import TorchTrainer", "train.torch.TorchTrainer"),
     "util.data (2.0)": ("from ray.util.data import MLDataset", "data.Dataset"),
     "train.world_rank outside": ("ray.train.world_rank()", "inside a training loop"),

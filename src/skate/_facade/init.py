@@ -41,12 +41,16 @@ _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
     "include_webui": (...,),
     "redis_password": (...,),
     "lru_evict": (...,),
+    "_lru_evict": (...,),
+    "include_java": (False, None),
+    "java_worker_options": (None,),
     **dict.fromkeys(
         (  # of Ray before 1.0
             "driver_object_store_memory", "enable_object_reconstruction", "huge_pages",
             "_internal_config", "internal_config", "load_code_from_local", "node_ip_address",
-            "num_redis_shards", "plasma_directory", "redis_max_clients", "redis_max_memory",
-            "use_pickle",
+            "job_id", "num_redis_shards", "num_workers", "object_id_seed", "plasma_directory",
+            "raylet_socket_name", "redirect_output", "redirect_worker_output", "redis_max_clients",
+            "redis_max_memory", "redis_shard_ports", "use_pickle", "use_raylet", "worker_path",
         ),
         (...,),
     ),

@@ -27,7 +27,7 @@ _TENSORS = ("skate.data.extensions",)
 # home, unless it has a row of its own. All else: `ray.x.y` is `skate.x.y`.
 HOMES: dict[str, tuple[str, ...]] = {
     **_older.HOMES,
-    "ray": ("skate.compat.parts.top", "skate"),
+    "ray": ("skate.compat.parts.top", "skate", "skate.compat.parts.core.older_api"),
     "ray._common": _INSIDE,
     "ray._private": _INSIDE,
     "ray._raylet": ("skate", "skate.compat.parts.inside"),

@@ -331,10 +331,18 @@ class ExperimentAnalysis:
         return {**flat, **config, "logdir": trial.trial_id}
 
     def stats(self) -> ResultRow:
-        """Return how many trials there are, by status."""
+        """Return how many trials there are, by status, and when they began and reported last."""
         from collections import Counter
 
-        return dict(Counter(trial.status for trial in self.trials))
+        last = [trial.last_result for trial in self.trials if trial.last_result]
+        times = [
+            (row["timestamp"], row.get("time_total_s", 0)) for row in last if "timestamp" in row
+        ]
+        stats: ResultRow = dict(Counter(trial.status for trial in self.trials))
+        if times:
+            stats["start_time"] = min(end - seconds for end, seconds in times)
+            stats["timestamp"] = max(end for end, _ in times)
+        return stats
 
     # -- defaults ----------------------------------------------------------------------------
 
