@@ -53,6 +53,7 @@ _TOP = {
         "skate.experimental": "tf_utils tqdm_ray",
         "skate.experimental.dynamic_resources": "set_resource",
         "skate.experimental.locations": "get_local_object_locations get_object_locations",
+        "skate.experimental.tensor_transport": "wait_tensor_freed",
         "skate.experimental.tf_utils": "TensorFlowVariables",
     },
     "skate.util": {

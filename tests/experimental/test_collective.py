@@ -78,3 +78,8 @@ class TestTensors:
             skate.method(tensor_transport="pigeon")
         with pytest.raises(ValueError, match="_tensor_transport takes one of"):
             skate.put(1, _tensor_transport="pigeon")
+
+
+def test_what_was_returned_can_be_written_to() -> None:
+    """Others have copies: there is nothing to wait for."""
+    skate.experimental.wait_tensor_freed(torch.ones(3), timeout=0)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from skate.experimental import tf_utils, tqdm_ray
     from skate.experimental.dynamic_resources import set_resource
     from skate.experimental.locations import get_local_object_locations, get_object_locations
+    from skate.experimental.tensor_transport import wait_tensor_freed
     from skate.experimental.tf_utils import TensorFlowVariables
 else:
     __getattr__, __dir__ = lazy_names(__name__)
@@ -24,4 +25,5 @@ __all__ = [
     "set_resource",
     "tf_utils",
     "tqdm_ray",
+    "wait_tensor_freed",
 ]

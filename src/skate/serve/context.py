@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from skate.serve._identity import ReplicaID
@@ -71,6 +71,7 @@ class RequestContext:
         session_id: Which session it belongs to.
         is_http_request: Whether it came by HTTP, and not by a handle.
         children: The calls that it has made.
+        scope: What an ASGI application was called with, where one answers.
     """
 
     route: str = ""
@@ -80,6 +81,7 @@ class RequestContext:
     session_id: str = ""
     is_http_request: bool = False
     children: list[Any] = field(default_factory=list, compare=False, repr=False)
+    scope: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
     def add_child(self, response: object) -> None:
         """Note a call that is made for this request, and cancelled with it.
@@ -140,6 +142,23 @@ def request_context() -> RequestContext:
     return _request.get() or _NO_REQUEST
 
 
+def set_scope(scope: Mapping[str, Any]) -> None:
+    """Note what an ASGI application is called with to answer the request of this code."""
+    context = _request.get()
+    if context is not None:
+        object.__setattr__(context, "scope", scope)
+
+
+def request_with_pattern() -> RequestContext:
+    """Return the request that this code answers, with the pattern of its path as the route.
+
+    That is `/prefix/items/{id}` where an application like FastAPI's has found one.
+    """
+    context = request_context()
+    path = getattr((context.scope or {}).get("route"), "path", None)
+    return context if path is None else replace(context, route=context.route.rstrip("/") + path)
+
+
 def set_batch_requests(requests: list[RequestContext]) -> None:
     """Let the code that runs from here on answer these requests together."""
     _batch.set(requests)
@@ -154,5 +173,5 @@ def batch_requests() -> list[RequestContext]:
 _RequestContext = RequestContext
 _serve_request_context = _request
 _get_internal_replica_context = current_replica
-_get_serve_request_context = request_context
+_get_serve_request_context = request_with_pattern
 _get_serve_batch_request_context = batch_requests

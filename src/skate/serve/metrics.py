@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from skate.serve.context import current_replica, request_context
+from skate.serve.context import current_replica, request_with_pattern
 from skate.util import metrics
 
 __all__ = ["Counter", "Gauge", "Histogram"]
@@ -33,7 +33,7 @@ def _with_replica(tags: Mapping[str, str]) -> Mapping[str, str]:
         "deployment": replica.deployment,
         "replica": replica.replica_tag,
         "application": replica.app_name,
-        _OF_REQUEST: request_context().route,
+        _OF_REQUEST: request_with_pattern().route,
     }
     return {**own, **tags}
 

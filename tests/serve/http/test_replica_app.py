@@ -114,6 +114,26 @@ def test_requests_are_logged_where_that_is_asked_for(client: Client, tmp_path: P
     assert first.endswith("ms")
 
 
+def test_the_route_is_the_pattern_of_an_application(client: Client) -> None:
+    app = fastapi.FastAPI()
+
+    @serve.deployment
+    @serve.ingress(app)
+    class Items:
+        @app.get("/items/{number}")
+        def item(self, number: int) -> str:
+            return serve.context._get_serve_request_context().route
+
+    @serve.deployment
+    def plain() -> str:
+        return serve.context._get_serve_request_context().route
+
+    serve.run(Items.bind(), name="items", route_prefix="/shop")
+    serve.run(plain.bind(), name="plain", route_prefix="/plain")
+    assert client.get("/shop/items/3").json() == "/shop/items/{number}"
+    assert client.get("/plain/below").text == "/plain"
+
+
 def test_composition(client: Client) -> None:
     @serve.deployment
     class Adder:

@@ -16,7 +16,7 @@ from skate.serve._http.admission import Admission
 from skate.serve._http.answers import Message, Receive, Scope, Send, chunk, send_value
 from skate.serve._http.peer import PortInvitation, ReplicaPeer
 from skate.serve._replica.actor import cancel_children
-from skate.serve.context import RequestContext
+from skate.serve.context import RequestContext, set_scope
 from skate.serve.exceptions import SkateServeError
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ class ReplicaApp:
     async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._app is not None:
             fastapi_support.current.set(self._code.instance)
+            set_scope(scope)
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":
             # Only an application knows what to do with one.
