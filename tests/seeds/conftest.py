@@ -1,3 +1,5 @@
-"""Sessions of guides have their imports done."""
+"""Sessions have their imports done."""
 
-from tests.warm.servers import warm_servers  # noqa: F401
+from tests.warm.servers import servers_with
+
+warm_servers = servers_with("torch")

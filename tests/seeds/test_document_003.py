@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 import textwrap
 from pathlib import Path
 
@@ -138,14 +137,14 @@ def program(text: str) -> str:
 if DOCUMENT is not None:
     TEXT = DOCUMENT
 
-    def test_the_walkthrough(tmp_path: Path) -> None:
+    def test_the_walkthrough(tmp_path: Path, warm_python: str) -> None:
         (tmp_path / "guide.py").write_text(program(TEXT))
         settings = {
             "PYTHONPATH": os.pathsep.join([str(STANDIN), str(ROOT)]),
             "SKATE_STORAGE": str(tmp_path / "results"),
             "STANDIN_IMAGES": "240",
         }
-        command = [sys.executable, "guide.py"]
+        command = [warm_python, "guide.py"]
         done = run_program(command, cwd=tmp_path, env=os.environ | settings, timeout=240)
         assert done.returncode == 0, done.stderr
         assert done.stdout.endswith("checked\n")

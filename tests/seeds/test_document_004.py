@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -76,12 +75,12 @@ def program(text: str) -> str:
     return "\n".join(parts)
 
 
-def run(code: str, folder: Path) -> str:
+def run(code: str, folder: Path, python: str) -> str:
     path = folder / "guide.py"
     path.write_text(code)
     environ = {name: value for name, value in os.environ.items() if "KERAS" not in name}
     environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-    done = run_program([sys.executable, path], env=environ, timeout=240)
+    done = run_program([python, path], env=environ, timeout=240)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -93,8 +92,8 @@ def weights_in(line: str) -> list[float]:
 if DOCUMENT is not None:
     TEXT = DOCUMENT
 
-    def test_the_guide(tmp_path: Path) -> None:
-        printed = run(program(TEXT), tmp_path)
+    def test_the_guide(tmp_path: Path, warm_python: str) -> None:
+        printed = run(program(TEXT), tmp_path, warm_python)
         lines = [line for line in printed.splitlines() if line.startswith("Iteration ")]
         assert [line.split(":")[0] for line in lines] == [
             f"Iteration {i}" for i in range(0, 201, 20)

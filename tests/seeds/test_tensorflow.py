@@ -36,6 +36,10 @@ def session() -> Iterator[None]:
         if oracle.ACTIVE:
             oracle.share(num_cpus=2, num_gpus=1)
         else:
+            from skate.engine.local.hub import servers
+
+            # No warm Python: the server itself has to import it.
+            patch.setattr(servers, "_python_of", lambda interpreter: sys.executable)
             skate.init(engine="local", num_cpus=2, num_gpus=1, preload=["tensorflow"])
         yield
     assert ("tensorflow" in sys.modules) == imported

@@ -11,6 +11,9 @@ import pytest
 import skate
 from skate.train import RunConfig
 from tests.leftovers import Picture, leftovers_since
+from tests.warm.servers import servers_with
+
+warm_servers = servers_with("torch lightning transformers xgboost lightgbm sklearn")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -20,7 +23,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="package")
-def _session() -> Iterator[None]:
+def _session(warm_servers: None) -> Iterator[None]:
     before = Picture.take()
     skate.init(num_cpus=2)
     yield

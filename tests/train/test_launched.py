@@ -69,13 +69,13 @@ LAUNCHERS = {
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_the_same_file_by_every_launcher(launcher, tmp_path, monkeypatch):
+def test_the_same_file_by_every_launcher(launcher, tmp_path, monkeypatch, warm_python):
     command, size = LAUNCHERS[launcher]
     program = tmp_path / "loop.py"
     program.write_text(PROGRAM)
     monkeypatch.setenv("SKATE_STORAGE", str(tmp_path / "runs"))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    done = run_program([sys.executable, "-m", *command, str(program)], cwd=tmp_path)
+    done = run_program([warm_python, "-m", *command, str(program)], cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     (run,) = (tmp_path / "runs").iterdir()
     result = Result.from_path(run)

@@ -14,7 +14,7 @@ OTHERS = (
     "lightgbm", "sklearn", "mlflow", "pandas", "polars", "pyarrow",
 )  # fmt: skip
 ALSO = "WARM_PACKAGES"  # a variable that names packages which the text does not
-RESERVED = 64  # descriptors below are free in what is forked
+RESERVED = 512  # descriptors below are free in what is forked
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 

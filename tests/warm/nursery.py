@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 from skate._core.tensorflow_processes import tensorflow_runs
 
-_RESERVED = 64  # descriptors below are free in programs, for those that they are given
+_RESERVED = 512  # descriptors below are free in programs, for those that they are given
 
 # What programs import later, when they make an optimiser or a trainer or read rows.
 _WITH = {

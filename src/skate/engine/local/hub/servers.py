@@ -72,6 +72,11 @@ class Interpreter(NamedTuple):
     prefix: str  # the folder of its environment
 
 
+def _python_of(interpreter: Interpreter | None) -> str:
+    """Return the path of an interpreter; None is that of this process."""
+    return sys.executable if interpreter is None else interpreter.executable
+
+
 class ForkRequests:
     """Requests for workers, on their way to one server: a few at a time, so that sending never
     has to wait, however long the server is busy."""
@@ -144,7 +149,7 @@ class ForkServer:
         self.requests: ForkRequests = ForkRequests(self.control)
         fd = 3
         around = forkserver.path_around() if interpreter is not None else None
-        python = interpreter.executable if interpreter is not None else sys.executable
+        python = _python_of(interpreter)
         try:
             self.pid: int = os.posix_spawn(
                 python,
