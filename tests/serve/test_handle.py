@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -24,7 +25,7 @@ from skate.serve.exceptions import (
     SkateServeError,
 )
 from skate.serve.handle import DeploymentHandle
-from tests.support import PATIENCE, Flag, Tally, eventually
+from tests.support import PATIENCE, Flag, Tally, eventually, reasons_for_waits
 
 Run = Callable[..., Any]
 
@@ -484,3 +485,21 @@ def test_a_handle_is_initialized_once() -> None:
     handle = DeploymentHandle("Model")
     with pytest.raises(RuntimeError, match="has been initialized"):
         handle.options(stream=True)._init()
+
+
+def test_a_request_that_hangs_is_looked_for_in_the_deployment(run_locally: Run, flag: Any) -> None:
+    raised = flag("raised")
+
+    @serve.deployment
+    class Slow:
+        def __call__(self) -> str:
+            raised.wait()
+            return "done"
+
+    handle = run_locally(Slow.bind())
+    asking = threading.Thread(target=lambda: handle.remote().result(timeout_s=PATIENCE))
+    asking.start()
+    said = r"a request to the deployment 'Slow', whose functions are at .*\.py:\d+, in "
+    eventually(lambda: re.search(said, reasons_for_waits()))
+    raised.set()
+    asking.join()

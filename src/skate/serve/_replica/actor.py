@@ -142,6 +142,14 @@ class Replica:
     def __repr__(self) -> str:
         return f"ServeReplica:{self.deployment_id.app_name}:{self.deployment_id.name}"
 
+    def waits_because(self, method: str) -> str | None:
+        """Return whose request it is, and where functions are that run in threads."""
+        if not method.startswith("handle_"):
+            return None
+        places = self.code.places()
+        where = f", whose functions are at {'; '.join(places)}" * bool(places)
+        return f"a request to the deployment {self.deployment_id.name!r}{where}"
+
     # -- the controller's calls ----------------------------------------------------------------
 
     async def start(self, rank: int, world_size: int, controller_pid: int) -> ReplicaInfo:

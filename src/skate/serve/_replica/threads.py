@@ -8,9 +8,12 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
+import weakref
 from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
+
+from skate._core.places import place_of_thread
 
 _Job = tuple[asyncio.Future[Any], contextvars.Context, Callable[..., Any], Any, Any]
 
@@ -24,6 +27,7 @@ class UserCodeThreads:
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._started = 0
         self._unfinished = 0  # counted on the loop
+        self._threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
 
     async def run(self, function: Callable[..., object], *args: object, **kwargs: object) -> Any:
         """Return the result of the function, run in a thread and in this task's context."""
@@ -37,7 +41,13 @@ class UserCodeThreads:
     def _start(self) -> None:
         self._started += 1
         name = f"skate-serve-{self._started}"
-        threading.Thread(target=self._work, name=name, daemon=True).start()
+        thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._threads.add(thread)
+        thread.start()
+
+    def places(self) -> list[str]:
+        """Return where in the user's code threads are now."""
+        return sorted({place for one in list(self._threads) if (place := place_of_thread(one))})
 
     def resize(self, most: int) -> None:
         """Have so many threads at most; others end when they have nothing to do."""

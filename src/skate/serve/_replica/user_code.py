@@ -50,6 +50,10 @@ class UserCode:
         if hasattr(self.instance, "__serve_start__"):
             self.app = await self.instance.__serve_start__()
 
+    def places(self) -> list[str]:
+        """Return where plain functions are now, in their threads."""
+        return self._threads.places()
+
     def resize(self, threads: int) -> None:
         """Run so many plain functions at a time from now on."""
         self._threads.resize(max(1, threads))
