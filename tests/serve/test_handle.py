@@ -17,6 +17,7 @@ from skate import serve
 from skate.exceptions import ActorDiedError
 from skate.serve._identity import DeploymentID
 from skate.serve._routing.requests import NOT_YET, RoutedRequest
+from skate.serve._routing.routed_replica import RoutedReplica
 from skate.serve._routing.router import Router, RoutingTable
 from skate.serve.exceptions import (
     BackPressureError,
@@ -292,6 +293,28 @@ def test_requests_are_cancelled_with_what_they_called(
     with pytest.raises(RequestCancelledError) as caught:
         response.result()
     assert isinstance(caught.value, skate.exceptions.TaskCancelledError)
+    eventually(lambda: tally.words() == ["in", "cancelled"])
+
+
+def test_a_request_is_cancelled_while_it_is_sent(
+    run: Run, flag: Callable[[str], Flag], tally: Tally, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handle = run(Gate.bind(flag("go"), tally))
+    usual = RoutedReplica.method_for
+
+    class Late:
+        def __init__(self, replica: RoutedReplica, request: RoutedRequest) -> None:
+            self.method, self.request = usual(replica, request), request
+
+        def remote(self, *args: object, **kwargs: object) -> Any:
+            ref = self.method.remote(*args, **kwargs)
+            eventually(lambda: tally.words() == ["in"])
+            self.request.router.cancel(self.request)
+            return ref
+
+    monkeypatch.setattr(RoutedReplica, "method_for", lambda *of: Late(*of))
+    with pytest.raises(RequestCancelledError):
+        handle.remote().result()
     eventually(lambda: tally.words() == ["in", "cancelled"])
 
 

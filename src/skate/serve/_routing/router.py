@@ -17,7 +17,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
 import skate
@@ -99,11 +99,8 @@ class Router:
                 self._waiting.remove(request)
         if ref is None:
             request.settle(RequestFailure(RequestCancelledError(request.id)))
-        elif request.stream:
-            ref.close()
-            skate.cancel(ref)
         else:
-            skate.cancel(ref)
+            _cancel_call(request, ref)
 
     def release(self, reservation: RoutedRequest, replica: RoutedReplica) -> None:
         """Give back a reservation that is not needed."""
@@ -350,8 +347,8 @@ class Router:
             request.announce()
         when_done(ref.completed() if request.stream else ref, lambda: self._answered(request, ref))
         request.is_being_sent = False
-        if request.cancelled:
-            self.cancel(request)
+        if request.cancelled:  # while it was on its way: it has an outcome, the replica runs it
+            _cancel_call(request, ref)
 
     def _reserve(self, reservation: RoutedRequest, replica: RoutedReplica) -> None:
         reservation.settle(replica)
@@ -418,3 +415,10 @@ class Router:
             self._send_waiting()
 
         when_done(ref, room)
+
+
+def _cancel_call(request: RoutedRequest, ref: Any) -> None:
+    """Tell the replica."""
+    if request.stream:
+        ref.close()
+    skate.cancel(ref)
