@@ -74,7 +74,14 @@ def _chosen(kind: DataType, given: Mapping[Any, Aggregations]) -> Aggregations:
 
 @dataclass
 class DatasetSummary:
-    """Numbers about the columns: `to_pandas()` for all, `get_column_stats(name)` for one."""
+    """Tell numbers about the columns: `to_pandas()` of all, `get_column_stats(name)` of one.
+
+    `Dataset.summary` returns it.
+
+    Args:
+        dataset_schema: The schema of the dataset.
+        columns: The names of the columns that it is about.
+    """
 
     dataset_schema: pa.Schema
     columns: list[str]

@@ -183,7 +183,7 @@ def _in_zoopts_words(path: tuple[Any, ...], domain: Any) -> tuple[Any, ...]:
     kinds = try_import("zoopt", "zoopt").ValueType
     sampler, precision = domain.get_sampler(), _PRECISION
     if isinstance(sampler, Quantized):
-        sampler, precision = sampler.sampler, sampler.q
+        precision, sampler = sampler.q, sampler.sampler
     if isinstance(domain, Categorical):
         return (kinds.GRID, list(domain.categories))
     bounded = isinstance(domain, (Float, Integer)) and math.isfinite(domain.lower)
