@@ -102,7 +102,7 @@ class WholeDataset(DataIterator):
         self._dataset = dataset
 
     def _blocks(self) -> Iterator[Block]:
-        return self._dataset._blocks()
+        return self._dataset._blocks_ahead()
 
     def _settings(self) -> DataContext:
         return self._dataset._settings()
@@ -418,7 +418,7 @@ class Coordinator:
     async def _start(self, epoch: int) -> None:
         await asyncio.to_thread(close_early, self._blocks)
         self._epoch = epoch
-        self._blocks = remaining(self._dataset._blocks(), list(self._deals.values()))
+        self._blocks = remaining(self._dataset._blocks_ahead(), list(self._deals.values()))
         self._queues = [WaitingBlocks() for _ in range(self._n)]
         self._rows_given = [0] * self._n
         self._ended, self._error = False, None

@@ -73,6 +73,10 @@ class Core(Iterating):
         return self._stats
 
     def _blocks(self) -> Iterator[Block]:
+        for bundle in self._bundles():
+            yield bundle.get()
+
+    def _blocks_ahead(self) -> Iterator[Block]:
         found = execute(self._plan, self._context, self._new_stats(), ahead=True)
         try:
             for bundle in found:

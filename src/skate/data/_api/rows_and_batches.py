@@ -48,6 +48,10 @@ class RowsAndBatches(ABC):
     def _blocks(self) -> Iterator[Block]:
         """All blocks, once, from the beginning."""
 
+    def _blocks_ahead(self) -> Iterator[Block]:
+        """The same for callers that may rest: where others compute them, they go on meanwhile."""
+        return self._blocks()
+
     @abstractmethod
     def schema(self) -> Schema | None:
         """Return the names and types of the columns; None if there is no row to see them from."""
@@ -110,7 +114,9 @@ class RowsAndBatches(ABC):
 
     def _rows(self) -> Iterator[Row]:
         plain = self._settings().has_plain_rows()
-        blocks = map(detached, self._blocks()) if self._shows_kept_blocks() else self._blocks()
+        blocks = self._blocks_ahead()
+        if self._shows_kept_blocks():
+            blocks = map(detached, blocks)
         return (row for block in blocks for row in rows_of(block, plain))
 
     @overload
