@@ -653,6 +653,18 @@ def test_callbacks_hear_everything(run):
         run(square, config={"x": 1}, callbacks=[Listener], name="wrong")
 
 
+@pytest.mark.parametrize("hook", ["on_trial_result", "on_step_end"])
+def test_what_a_callback_raises_is_an_error_of_the_search(run, hook):
+    def fail(self, *args, **info):
+        raise KeyError("a callback's")
+
+    listener = type("Listener", (tune.Callback,), {hook: fail})()
+    with pytest.raises(tune.TuneError, match="a callback's") as caught:
+        run(square, config={"x": 1}, callbacks=[listener])
+    assert isinstance(caught.value, KeyError)
+    assert type(caught.value.__cause__) is KeyError
+
+
 def test_each_result_is_a_step_of_its_own(run):
     class Steps(tune.Callback):
         def __init__(self):

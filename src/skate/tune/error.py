@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from skate._run.errors import NothingToRestoreError
 from skate.exceptions import SkateError
 
 
 class TuneError(SkateError):
     """A search could not be set up, or some of its trials failed."""
+
+
+def as_tune_error(error: Exception) -> TuneError:
+    """Return an error of what users write for a search, such as a callback.
+
+    Args:
+        error: What was raised, of whose type the result is as well, where that can be.
+    """
+    own, text = type(error), str(error)
+
+    def init(combined: Exception) -> None:
+        Exception.__init__(combined, *error.args)
+        combined.__dict__.update(error.__dict__)
+
+    names = {"__init__": init, "__str__": lambda _: text}
+    try:
+        both: Any = type(f"TuneError({own.__name__})", (TuneError, own), names)
+        combined: TuneError = both()
+        return combined
+    except TypeError:  # such a class cannot be combined with another
+        return TuneError(f"{own.__name__}: {text}")
 
 
 class TuneTrialError(RuntimeError):

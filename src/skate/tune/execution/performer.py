@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from skate._run.append_buffer import AppendBuffer
 from skate._run.callbacks import Callback, CallbackList
 from skate._run.loggers import is_default_logger
 from skate._run.loggers.rolling_back import keep_logged
+from skate.tune.error import TuneError, as_tune_error
 from skate.tune.execution import effects
 from skate.tune.execution.effects import Effect, Outcome, Steps
 
@@ -27,6 +28,18 @@ if TYPE_CHECKING:
 
 _MAY_WAIT = (effects.BeginTrial, effects.RecordResult, effects.EndTrial)
 _HOOKS_THEN = ("on_trial_start", "on_trial_result", "on_trial_complete", "on_trial_error")
+
+
+class SearchCallbacks(CallbackList):
+    """Callbacks of a search: what they raise is a `TuneError`, and of its own type too."""
+
+    def call(self, hook: str, /, *args: Any, **info: object) -> None:
+        try:
+            super().call(hook, *args, **info)
+        except Exception as error:
+            if isinstance(error, TuneError):
+                raise
+            raise as_tune_error(error) from error
 
 
 class Performer:
@@ -51,9 +64,9 @@ class Performer:
         draws: AbstractContextManager[None] | None = None,
     ) -> None:
         self._controller = controller
-        self._callbacks = CallbackList(callbacks)
-        self._at_begin = CallbackList(c for c in callbacks if _has_own(c, "on_step_begin"))
-        self._at_end = CallbackList(c for c in callbacks if _has_own(c, "on_step_end"))
+        self._callbacks = SearchCallbacks(callbacks)
+        self._at_begin = SearchCallbacks(c for c in callbacks if _has_own(c, "on_step_begin"))
+        self._at_end = SearchCallbacks(c for c in callbacks if _has_own(c, "on_step_end"))
         self._log = log
         self._results = results
         self._notes = notes
