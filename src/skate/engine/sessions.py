@@ -137,7 +137,7 @@ class Session:
     def _beginnings_in(self, pid: int) -> dict[str, int]:
         try:
             runs = self.ask("runs", pid, _STACK_SECONDS)
-        except NoAnswerError:
+        except (NoAnswerError, ValueError):  # a session of an older version does not know
             return {}
         return {run["task_id"]: int((time.time() - run["seconds"]) * 1000) for run in runs}
 
