@@ -187,7 +187,7 @@ MISTAKES: list[tuple[str, Callable[[], Any], type[Exception], str, str]] = [
     ("scaling misspelt", lambda: trained(scaling_config={"num_worker": 2}),
      ValueError, "num_worker'", "num_workers"),
     ("negative workers", lambda: scaled(num_workers=-1),
-     ValueError, "got -1", "cannot be negative"),
+     ValueError, "got -1", "0 or more"),
     ("GPU where there is none", lambda: scaled(num_workers=1, use_gpu=True),
      Exception, "No GPU", "use_gpu=False"),
     ("configuration is a number", lambda: trained(train_loop_config=3),
