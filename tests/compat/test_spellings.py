@@ -99,6 +99,15 @@ WORKS = {
         actor = Actor.options(name="here").remote()
         assert ray.get(get_actor("here").value.remote()) == 1
     """,
+    "fully_executed, lazy (2.8)": """
+        dataset = ray.data.range(3).lazy().map(lambda row: row).fully_executed()
+        assert isinstance(dataset, ray.data.MaterializedDataset) and dataset.count() == 3
+    """,
+    "ActorPoolStrategy(2, 8) (2.3)": """
+        pool = ray.data.ActorPoolStrategy(2, 8)
+        assert (pool.min_size, pool.max_size) == (2, 8)
+        assert pool == ray.data.ActorPoolStrategy(min_size=2, max_size=8)
+    """,
     "ObjectID (1.0)": "assert isinstance(ray.put(1), ray.ObjectID)",
     "local_mode (2.55)": "assert ray.get(ray.put(1)) == 1",
     "ray.worker (2.0)": "import ray.worker; assert ray.worker.get is ray.get",
@@ -262,7 +271,6 @@ SAYS = {
         "from ray.tune.integration.wandb import WandbLogger", "WandbLoggerCallback"
     ),
     "range_arrow (1.13)": ("ray.data.range_arrow(3)", r"data\.range_table\(\)"),
-    "fully_executed (2.8)": ("ray.data.range(3).fully_executed()", "materialize"),
     "GBDTTrainer (2.10)": ("from ray.train.gbdt_trainer import GBDTTrainer", "XGBoostTrainer"),
     "HorovodTrainer (2.51)": ("from ray.train.horovod import HorovodTrainer", "TorchTrainer"),
     "AccelerateTrainer (2.7)": (

@@ -27,7 +27,6 @@ SEARCHERS = "use tune.search.optuna.OptunaSearch, or another searcher of tune.se
 _FILES = "read functions take file_extensions=, partition_filter= and partitioning= by themselves"
 
 FORMER: dict[str, str] = {
-    "data.Dataset.fully_executed": "write materialize()",
     "data.Dataset.to_daft": "write daft.from_arrow() of skate.get(dataset.to_arrow_refs())",
     "data.Dataset.to_modin": "write modin.pandas.DataFrame(dataset.to_pandas())",
     "data.Dataset.to_spark": "write spark.createDataFrame(dataset.to_pandas()), or write_parquet",

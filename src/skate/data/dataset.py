@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from skate.data.iterator import DataIterator
 
 
+# What methods were called until Ray 2.8; datasets are lazy by themselves.
+_RENAMED = {"fully_executed": "materialize", "lazy": "copy", "experimental_lazy": "copy"}
+
+
 class Dataset(Transforming, Combining, Aggregating, Splitting, Writing, WritingLakes, Exposing):
     """Read, transform and consume rows; nothing is computed before it is needed.
 
@@ -84,6 +88,8 @@ class Dataset(Transforming, Combining, Aggregating, Splitting, Writing, WritingL
     def __getattr__(self, name: str) -> Any:
         from skate._core.former_names import no_such_name
 
+        if name in _RENAMED:
+            return getattr(self, _RENAMED[name])
         raise AttributeError(no_such_name("data.Dataset", name, dir(type(self))))
 
     def __getstate__(self) -> dict[str, object]:

@@ -25,6 +25,8 @@ class ActorPoolStrategy:
     """Run a class of yours in actors: a fixed number, or more when all are busy.
 
     Args:
+        _min_size: As `min_size`, by its position, as until Ray 2.3.
+        _max_size: As `max_size`, likewise.
         size: How many actors.
         min_size: How many at least, instead of `size`.
         max_size: How many at the most.
@@ -45,6 +47,9 @@ class ActorPoolStrategy:
 
     def __init__(
         self,
+        _min_size: int | None = None,
+        _max_size: int | None = None,
+        /,
         *,
         size: int | None = None,
         min_size: int | None = None,
@@ -52,6 +57,9 @@ class ActorPoolStrategy:
         initial_size: int | None = None,
         max_tasks_in_flight_per_actor: int | None = None,
     ) -> None:
+        if (_min_size is not None and min_size is not None) or (_max_size and max_size):
+            raise ValueError("give the sizes of a pool by their names, each once")
+        min_size, max_size = min_size or _min_size, max_size or _max_size
         if size is not None and (min_size is not None or max_size is not None):
             raise ValueError("give size, or min_size and max_size, not both")
         _check_positive(
