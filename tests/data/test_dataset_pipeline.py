@@ -78,6 +78,7 @@ def test_operations_see_one_window(numbers):
     pipeline = numbers.window(blocks_per_window=1).repeat(2)
     turned = pipeline.sort_each_window("id", descending=True)
     assert ids(turned.take(4)) == [1, 0, 3, 2]
+    assert ids(pipeline.repartition(1).sort("id", descending=True).take(4)) == [1, 0, 3, 2]
     shuffled = pipeline.random_shuffle_each_window(seed=1).map_batches(lambda batch: batch)
     assert sorted(ids(shuffled.take(4))) == [0, 1, 2, 3]
     counted = pipeline.foreach_window(lambda ds: skate.data.from_items([{"n": ds.count()}]))

@@ -32,6 +32,7 @@ _EACH_WINDOW = {
         (
             "add_column", "drop_columns", "filter", "flat_map", "map", "map_batches",
             "random_sample", "rename_columns", "select_columns", "with_column",
+            "random_shuffle", "repartition", "sort",  # until Ray 1.11
         )
     ),
     "random_shuffle_each_window": "random_shuffle",
