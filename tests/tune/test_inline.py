@@ -1,6 +1,7 @@
 """The engine without processes."""
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,9 @@ from pyarrow import fs
 
 import skate
 from skate import tune
+from skate.tune.execution import launch
 from skate.tune.schedulers import ASHAScheduler
+from tests.support import PATIENCE
 
 
 @pytest.fixture
@@ -30,6 +33,28 @@ def test_without_processes(inline, tmp_path):
     )  # fmt: skip
     assert analysis.best_config == {"x": 1}
     assert "TUNE_ORIG_WORKING_DIR" not in os.environ  # of this process, which goes on
+
+
+both = threading.Barrier(2)
+
+
+def overlapping(config):
+    both.wait(PATIENCE)  # each has begun before the other ends
+    tune.report({"loss": config["x"]})
+    both.wait(PATIENCE)
+
+
+def test_the_program_is_where_it_was_after_trials_in_their_folders(inline, tmp_path, monkeypatch):
+    here = os.getcwd()
+    tune.run(
+        overlapping, config={"x": tune.grid_search([1, 2])}, storage_path=tmp_path,
+        chdir_to_trial_dir=True,
+    )  # fmt: skip
+    assert os.getcwd() == here
+    assert "TUNE_ORIG_WORKING_DIR" not in os.environ
+    # Trials that share a process share its directory: none is moved that does not ask for it.
+    monkeypatch.setenv("SKATE_AS_RAY", "1")
+    assert not launch._changes_directory(tune.TuneConfig())
 
 
 class Saving(tune.Trainable):

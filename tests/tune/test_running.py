@@ -204,7 +204,9 @@ class TestFunctions:
             ({"RAY_CHDIR_TO_TRIAL_DIR": "1"}, None, True),
         ],
     )
-    def test_whether_trials_run_in_their_folders(self, monkeypatch, variables, given, moves):
+    def test_whether_trials_run_in_their_folders(
+        self, session, monkeypatch, variables, given, moves
+    ):
         monkeypatch.delenv("RAY_CHDIR_TO_TRIAL_DIR", raising=False)
         monkeypatch.delenv("SKATE_AS_RAY", raising=False)
         for name, value in variables.items():

@@ -12,6 +12,7 @@ from typing import Any
 import skate
 from skate._core.live_rows import announce
 from skate._core.optional_imports import ray_is_skate
+from skate._facade.api import works_elsewhere
 from skate._run.append_buffer import AppendBuffer
 from skate._run.callbacks import Callback
 from skate._run.config import FailureConfig, RunConfig
@@ -147,11 +148,11 @@ def _runner(
 
 def _changes_directory(tuning: TuneConfig) -> bool:
     """Whether trials run in their own folders. Programs for Ray write their files into the
-    working directory, which is a folder per trial there."""
+    working directory, which is a folder per trial there; in one process all share it."""
     if tuning.chdir_to_trial_dir is not None:
         return tuning.chdir_to_trial_dir
     said = os.environ.get("RAY_CHDIR_TO_TRIAL_DIR")
-    return said != "0" if said else ray_is_skate()
+    return said != "0" if said else ray_is_skate() and works_elsewhere()
 
 
 def new_controller(

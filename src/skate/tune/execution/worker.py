@@ -160,17 +160,47 @@ class TrialWorker:
             instance.stop()
 
 
+class _WorkingDirectory:
+    """The one of this process, which trials of the inline engine share: the last that ends goes
+    back to where the first began."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._trials = 0
+        self._home = ""
+        self._undo = contextlib.ExitStack()
+
+    @contextlib.contextmanager
+    def changed_to(self, folder: str | None) -> Iterator[None]:
+        """Run a trial in a folder, if there is one for it; programs are told where they began."""
+        with self._lock:
+            self._trials += 1
+            if self._trials == 1:
+                self._home = os.getcwd()
+                if _ORIGINAL not in os.environ:
+                    os.environ[_ORIGINAL] = self._home
+                    self._undo.callback(os.environ.pop, _ORIGINAL, None)
+            if folder is not None:
+                self._undo.callback(os.chdir, self._home)
+                os.makedirs(folder, exist_ok=True)
+                os.chdir(folder)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._trials -= 1
+                if self._trials == 0:
+                    self._undo.close()
+
+
+_directory = _WorkingDirectory()
+
+
 @contextlib.contextmanager
 def _surroundings(task: TrialTask) -> Iterator[None]:
     """The working directory and the log files that were asked for."""
     with contextlib.ExitStack() as stack:
-        if _ORIGINAL not in os.environ:
-            os.environ[_ORIGINAL] = os.getcwd()
-            stack.callback(os.environ.pop, _ORIGINAL, None)
-        if task.working_directory is not None:
-            os.makedirs(task.working_directory, exist_ok=True)
-            stack.callback(os.chdir, os.getcwd())
-            os.chdir(task.working_directory)
+        stack.enter_context(_directory.changed_to(task.working_directory))
         if task.log_files is not None:
             stack.callback(task.info.storage.close)  # elsewhere, this is a copy to upload
             folder = task.info.storage.local_path
