@@ -96,16 +96,6 @@ def _senseless(item: pytest.Item) -> bool:
 
 
 @pytest.fixture(autouse=True)
-def same_directory() -> Iterator[None]:
-    """Tests behind one that leaves the folder would fail in its place."""
-    here = os.getcwd()
-    yield
-    if os.getcwd() != here:
-        os.chdir(here)
-        pytest.fail(f"the test has left {here}", pytrace=False)
-
-
-@pytest.fixture(autouse=True)
 def own_imports_only(request: pytest.FixtureRequest) -> Iterator[None]:
     """Sessions warm up with what their test uses, not with what other tests have imported."""
     if oracle.ACTIVE or not isinstance(module := getattr(request, "module", None), ModuleType):
