@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import skate
 from skate.serve import _client
-from skate.serve.exceptions import SkateServeError
+from skate.serve.exceptions import NoSuchDeploymentError
 
 if TYPE_CHECKING:
     from skate.serve._deployment import Deployment
@@ -139,9 +139,3 @@ def get_deployment(name: str) -> RunningDeployment:
     if name not in found:
         raise NoSuchDeploymentError(f"no deployment {name!r} runs; there are {sorted(found)}")
     return found[name]
-
-
-class NoSuchDeploymentError(SkateServeError, KeyError):
-    """There is no deployment of this name."""
-
-    __str__ = SkateServeError.__str__
