@@ -262,24 +262,11 @@ def init(
         logging_setup.chosen_level(log_level, logging_level), logging_format
     )
     job = _of_job(job_config, logging_config, runtime_env, namespace)
-    has = resource_overrides.overridden(
-        {
-            "num_cpus": num_cpus,
-            "num_gpus": num_gpus,
-            "memory": memory,
-            "resources": resources,
-            "object_store_memory": object_store_memory,
-        }
-    )
     wanted = {
         "address": _checked_address(address, kwargs.get("_system_config")),
         "engine": "inline" if local_mode else engine,
-        "num_cpus": option_table.quantity("num_cpus", has["num_cpus"]),
-        "num_gpus": option_table.gpus_of_machine("num_gpus", has["num_gpus"]),
-        "memory": has["memory"],
-        "resources": option_table.custom_resources("resources", has["resources"]),
+        **_of_machine(num_cpus, num_gpus, memory, resources, object_store_memory),
         "labels": _labels(labels),
-        "object_store_memory": _store_memory(has["object_store_memory"]),
         "namespace": option_table.namespace("namespace", job.namespace),
         "runtime_env": option_table.runtime_env("runtime_env", job.runtime_env),
         "log_to_driver": None if logging_setup.shows_output(log_to_driver) else False,
@@ -304,6 +291,28 @@ class _OfJob(NamedTuple):
     namespace: str | None
     runtime_env: dict[str, Any] | None
     sets_up_logging: bool
+
+
+def _of_machine(
+    num_cpus: object, num_gpus: object, memory: object, resources: object, store: object
+) -> dict[str, object]:
+    """Return what tasks, actors and objects share, as it was given or as the environment says."""
+    has = resource_overrides.overridden(
+        {
+            "num_cpus": num_cpus,
+            "num_gpus": num_gpus,
+            "memory": memory,
+            "resources": resources,
+            "object_store_memory": store,
+        }
+    )
+    return {
+        "num_cpus": option_table.quantity("num_cpus", has["num_cpus"]),
+        "num_gpus": option_table.gpus_of_machine("num_gpus", has["num_gpus"]),
+        "memory": has["memory"],
+        "resources": option_table.custom_resources("resources", has["resources"]),
+        "object_store_memory": _store_memory(has["object_store_memory"]),
+    }
 
 
 def _of_job(
