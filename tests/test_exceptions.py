@@ -93,6 +93,21 @@ def remote_error(exc: BaseException) -> TaskError:
     return received.as_instanceof_cause()
 
 
+class Unchangeable(AttributeError):
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("it stays as it is")
+
+
+def test_an_error_that_lets_nobody_change_it_is_sent_all_the_same() -> None:
+    assert isinstance(task_error(Unchangeable("no such thing"), "work").cause, Unchangeable)
+
+
+def test_a_missing_attribute_of_something_that_cannot_be_pickled() -> None:
+    error = remote_error(AttributeError("no such thing", name="thing", obj=threading.Lock()))
+    assert isinstance(error, AttributeError)
+    assert "no such thing" in str(error)
+
+
 @pytest.mark.parametrize(
     "exc",
     [

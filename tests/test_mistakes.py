@@ -12,6 +12,8 @@ import pytest
 
 import skate
 from skate import data, serve, train, tune, util
+from skate.util.collective import register_collective_backend
+from skate.util.queue import Queue
 
 pytestmark = [pytest.mark.engines("inline"), pytest.mark.usefixtures("engine", "folder")]
 
@@ -215,6 +217,15 @@ MISTAKES: list[tuple[str, Callable[[], Any], type[Exception], str, str]] = [
      ValueError, "got [1]", "a dictionary"),
     ("results before", lambda: tune.Tuner(len).get_results(),
      RuntimeError, "no results yet", "fit()"),
+    ("half a block", lambda: data.range(5).repartition(2.5),  # type: ignore[arg-type]
+     TypeError, "got 2.5", "a whole number"),
+    ("bounds that are no numbers", lambda: tune.uniform("a", 2),  # type: ignore[arg-type]
+     TypeError, "got ('a', 2)", "two numbers"),
+    ("room for some", lambda: Queue(maxsize="some"),  # type: ignore[arg-type]
+     TypeError, "got 'some'", "0 for no limit"),
+    ("a backend without a name",
+     lambda: register_collective_backend("", object),  # type: ignore[arg-type]
+     ValueError, "got ''", "the name of a backend"),
     ("call a deployment", lambda: serve.deployment(Plain)(),
      RuntimeError, "cannot be called", "Plain.bind("),
     ("run unbound", lambda: serve.run(serve.deployment(Plain)),

@@ -44,6 +44,7 @@ _TOP = {
         "skate.dag.class_node": "ClassMethodNode ClassNode",
         "skate.dag.compiled_dag_node": "CompiledDAG",
         "skate.dag.constants": "PARENT_CLASS_NODE_KEY PREV_CLASS_METHOD_CALL_KEY",
+        "skate.dag.context": "DAGContext",
         "skate.dag.dag_node": "DAGNode",
         "skate.dag.function_node": "FunctionNode",
         "skate.dag.input_node": "DAGInputData InputAttributeNode InputNode",
@@ -53,7 +54,10 @@ _TOP = {
         "skate.experimental": "tf_utils tqdm_ray",
         "skate.experimental.dynamic_resources": "set_resource",
         "skate.experimental.locations": "get_local_object_locations get_object_locations",
-        "skate.experimental.tensor_transport": "wait_tensor_freed",
+        "skate.experimental.tensor_transport": (
+            "CommunicatorMetadata TensorTransportManager TensorTransportMetadata "
+            "register_tensor_transport wait_tensor_freed"
+        ),
         "skate.experimental.tf_utils": "TensorFlowVariables",
     },
     "skate.util": {
@@ -63,6 +67,7 @@ _TOP = {
         "skate.util.executor": "CallCrashedError Executor",
     },
     "skate.util.collective": {
+        "skate.util.collective.backend_registry": "register_collective_backend",
         "skate.util.collective.collective": (
             "allgather allreduce barrier broadcast create_collective_group "
             "destroy_collective_group get_collective_group_size get_rank gloo_available "
@@ -85,9 +90,9 @@ _TOP = {
 _DATA = {
     "skate.data": {
         "skate.data": (
-            "aggregate block collate_fn context dataset dataset_pipeline datasource datatype "
-            "exceptions expressions extensions grouped_data iterator preprocessor preprocessors "
-            "random_access_dataset stats"
+            "aggregate block checkpoint collate_fn context dataset dataset_pipeline datasource "
+            "datatype exceptions expressions extensions grouped_data iterator preprocessor "
+            "preprocessors random_access_dataset stats"
         ),
         "skate.data._arrow.schema": "Schema",
         "skate.data._execution.compute": "ActorPoolStrategy TaskPoolStrategy",
@@ -291,14 +296,15 @@ _TUNE = {
 _SERVE = {
     "skate.serve": {
         "skate.serve": (
-            "air_integrations batching config context exceptions handle http_adapters metrics "
-            "multiplex schema"
+            "air_integrations batching config context deployment_graph drivers exceptions "
+            "gradio_integrations grpc_util handle http_adapters metrics multiplex schema"
         ),
         "skate.serve._api": (
             "RunTarget _run _run_many delete get_app_handle get_deployment_handle run run_many "
             "shutdown shutdown_async start status"
         ),
         "skate.serve._deployment": "Application Deployment deployment",
+        "skate.serve._grpc.server": "grpc_address",
         "skate.serve._http.address": "http_address",
         "skate.serve._http.ingress": "ingress",
         "skate.serve._replica.deployment_actors": (
@@ -308,6 +314,7 @@ _SERVE = {
         "skate.serve.batching": "batch",
         "skate.serve.config": "ControllerOptions HTTPOptions",
         "skate.serve.context": "get_replica_context",
+        "skate.serve.drivers": "DAGDriver",
         "skate.serve.multiplex": "get_multiplexed_model_id multiplexed",
     },
 }

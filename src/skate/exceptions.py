@@ -273,9 +273,6 @@ class ActorError(SkateError):
         self._preempted = preempted
         super().__init__(self.error_msg)
 
-    def __str__(self) -> str:
-        return self.error_msg
-
     @property
     def actor_init_failed(self) -> bool:
         """Whether the constructor raised."""
@@ -342,7 +339,7 @@ class ActorUnavailableError(ActorError):
         hex_id = actor_id.hex() if isinstance(actor_id, bytes) else actor_id
         super().__init__(
             hex_id,
-            f"Actor {hex_id} is not available: {error_message}. "
+            f"The actor {hex_id} is unavailable: {error_message}. "
             "The call may or may not have been executed.",
         )
 
@@ -500,7 +497,10 @@ class RuntimeEnvSetupError(_MessageError):
         error_message: What happened, if there is more to say.
     """
 
-    default = "The runtime environment could not be set up."
+    default = "the environment cannot be had."
+
+    def __str__(self) -> str:
+        return f"Failed to set up runtime environment: {self.error_message}"
 
 
 class OutOfMemoryError(SkateError):

@@ -382,7 +382,7 @@ def _check_env_vars(name: str, value: object) -> None:
     for key, item in value.items():
         if not isinstance(key, str) or not isinstance(item, str):
             raise TypeError(
-                f"runtime_env[{name!r}] takes strings for names and values; got a value of type "
+                f"runtime_env[{name!r}] takes strings, as a Dict[str, str]; got a value of type "
                 f"{type(item).__name__} for {key!r}"
             )
 

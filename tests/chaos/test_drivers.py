@@ -78,6 +78,62 @@ def test_a_driver_that_fails_shows_its_own_error_only():
     assert out.count("Traceback") == 1
 
 
+LATE = """
+    import atexit
+
+    def late():
+        for call in calls:
+            try:
+                call()
+                print("done")
+            except Exception as error:
+                print(type(error).__name__)
+        print(skate.is_initialized())
+
+    atexit.register(late)  # before the session, so that it runs after the end of that
+    import skate
+
+    @skate.remote
+    class Actor:
+        def hello(self):
+            return "hello"
+
+    actor, answer, task = Actor.remote(), skate.put(1), skate.remote(abs)
+    skate.get(actor.hello.remote())
+    calls = [
+        lambda: skate.get(answer), lambda: skate.kill(actor), lambda: actor.hello.remote(),
+        lambda: skate.get(task.remote(-1)), lambda: Actor.remote(), lambda: skate.put(1),
+    ]
+"""
+
+
+def test_what_needs_the_session_after_the_programs_end_is_an_error():
+    assert drivers.run_code(LATE).split() == [
+        "StaleReferenceError", "ActorHandleNotFoundError", "ActorHandleNotFoundError",
+        "SkateSystemError", "SkateSystemError", "SkateSystemError", "False",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("end", ["skate.kill(self.actor)", "self.pool.close()"])
+def test_objects_that_end_their_actors_at_the_programs_end_say_nothing(end):
+    code = f"""
+        import skate
+        from skate.util.multiprocessing import Pool
+
+        class Holder:
+            def __init__(self):
+                self.actor = skate.remote(list).remote()
+                self.pool = Pool(1)
+
+            def __del__(self):
+                {end}
+                print("ended")
+
+        holder = Holder()
+    """
+    assert drivers.run_code(code).split() == ["ended"]
+
+
 @local_only
 def test_the_next_start_sweeps_what_a_power_cut_left(start):
     driver = drivers.spawn(BUSY)

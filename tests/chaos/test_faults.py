@@ -12,7 +12,10 @@ import pytest
 import skate
 from tests.chaos import faults
 
-pytestmark = pytest.mark.differs_from_ray("what happens inside of the local engine")
+pytestmark = [
+    pytest.mark.differs_from_ray("what happens inside of the local engine"),
+    pytest.mark.usefixtures("usual_servers"),
+]
 
 #: Scenarios that take milliseconds, or the calls that matter in those that take longer.
 CASES = {

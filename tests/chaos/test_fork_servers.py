@@ -16,7 +16,7 @@ import skate
 from skate.engine.local.hub import servers
 from tests.support import PATIENCE, Flag, Tally, eventually, local_only
 
-pytestmark = local_only
+pytestmark = [local_only, pytest.mark.usefixtures("usual_servers")]
 
 #: Everywhere but in the driver, its import takes until a flag is set.
 SLOW = """

@@ -1,5 +1,6 @@
 """User code that forks, spawns and pools inside tasks and in the driver."""
 
+import asyncio
 import glob
 import multiprocessing
 import os
@@ -15,7 +16,7 @@ import pytest
 import skate
 from tests.chaos import drivers
 from tests.chaos.drivers import run_code
-from tests.support import eventually, local_only
+from tests.support import error_in_a_fork, eventually, local_only
 
 pytestmark = local_only
 
@@ -50,6 +51,56 @@ def test_a_forked_child_that_returns_answers_nothing():
     for _ in range(3):
         assert skate.get(fork.remote(), timeout=60) == "from the parent"
     assert skate.get([identity.remote(i) for i in range(20)], timeout=60) == list(range(20))
+
+
+def waits_in_a_fork():
+    """What a forked child is told that awaits what its parent has begun; the last item is of the
+    parent."""
+
+    @skate.remote
+    class Gate:
+        def __init__(self):
+            self.opened = asyncio.Event()
+
+        async def open(self):
+            self.opened.set()
+
+        async def wait(self):
+            await self.opened.wait()
+            return "through"
+
+        async def items(self):
+            await self.opened.wait()
+            yield "first"
+
+    gate = Gate.remote()
+    pending, stream = gate.wait.remote(), gate.items.remote()
+
+    async def result():
+        return await pending
+
+    async def item():
+        return await stream.__anext__()
+
+    calls = [
+        lambda: asyncio.run(result()),
+        lambda: pending.future().result(),
+        lambda: asyncio.run(item()),
+    ]
+    told = [error_in_a_fork(call).partition(":")[0] for call in calls]
+    skate.get(gate.open.remote())
+    return [*told, skate.get(pending), skate.get(next(stream))]
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("place", ["driver", "task"])
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_what_a_fork_awaits_of_its_parent_is_an_error(place):
+    if place == "driver":
+        found = waits_in_a_fork()
+    else:
+        found = skate.get(skate.remote(waits_in_a_fork).remote(), timeout=60)
+    assert found == ["StaleReferenceError"] * 3 + ["through", "first"]
 
 
 @pytest.mark.usefixtures("engine")
@@ -123,6 +174,27 @@ def test_the_driver_uses_a_pool_of_processes():
         print(skate.get(f.remote("still works")))
     """
     assert "still works" in run_code(code)
+
+
+def test_a_pool_of_the_parents_is_an_error_in_a_forked_child():
+    code = """
+        import os
+        from skate.util.multiprocessing import Pool
+        with Pool(2) as pool:
+            assert pool.map(abs, [-1, -2]) == [1, 2]
+            parent = os.getpid()
+            child = os.fork()
+            if child == 0:
+                try:
+                    pool.map(abs, [-1])
+                except RuntimeError as error:
+                    assert f"process {parent}" in str(error)
+                    with Pool(1) as own:
+                        os._exit(10 + own.apply(abs, (-1,)))
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 11
+            print("still", pool.map(abs, [-3]))
+    """
+    assert "still [3]" in run_code(code)
 
 
 def test_an_engine_that_has_ended_closes_nothing_in_forked_children():

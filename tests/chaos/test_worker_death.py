@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 import skate
-from tests.support import eventually, local_only
+from tests.support import eventually, local_only, processes_of_session
 
 pytestmark = local_only
 
@@ -263,7 +263,7 @@ def sockets(pid):
 @pytest.mark.usefixtures("engine")
 def test_the_error_names_the_signal_although_the_fork_server_is_busy():
     worker = skate.get(pid.remote(), timeout=60)
-    servers = [p for p in psutil.Process().children(recursive=True) if p.pid != worker]
+    servers = [p for p in processes_of_session() if p.pid != worker]
     # A server that is stopped between its fork and its next line would keep the worker's socket.
     eventually(lambda: not any(sockets(worker) & sockets(server.pid) for server in servers))
     for server in servers:
@@ -333,14 +333,14 @@ def test_innocent_neighbours_survive(tally):
 @pytest.mark.usefixtures("engine")
 def test_everything_but_the_driver_dies():
     skate.get([pid.remote() for _ in range(4)])
-    kill(psutil.Process().children(recursive=True))
+    kill(processes_of_session())
     assert skate.get([identity.remote(i) for i in range(10)], timeout=60) == list(range(10))
 
 
 @pytest.mark.usefixtures("engine")
 def test_a_fork_server_dies():
     workers = set(skate.get([pid.remote() for _ in range(10)]))
-    servers = [p for p in psutil.Process().children(recursive=True) if p.pid not in workers]
+    servers = [p for p in processes_of_session() if p.pid not in workers]
     assert servers
     kill(servers)
     for worker in workers:
@@ -375,7 +375,7 @@ def test_a_fork_server_dies_under_running_tasks(flag):
     go = flag("go")
     refs = [hold.remote(go) for _ in range(4)]
     eventually(lambda: skate.available_resources().get("CPU", 0) == 0)
-    kill(psutil.Process().children(recursive=True))
+    kill(processes_of_session())
     go.set()
     assert len(skate.get(refs, timeout=60)) == 4
 

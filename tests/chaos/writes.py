@@ -79,4 +79,5 @@ if __name__ == "__main__":
         place, format_, engine = sys.argv[2:]
         write(Path(place) / "out", Tally(Path(place) / "tally"), format_, engine)
     else:
+        skate.init(engine="inline")  # for what is read at the end: no process is left of that
         kill_many(str(__doc__), "--writes", FORMATS, KilledWrite)

@@ -118,6 +118,28 @@ def test_async_methods_run_interleaved():
     assert skate.get(waiting, timeout=60) == ["woken"] * 50
 
 
+def test_an_async_method_goes_on_before_the_next_one_begins():
+    """Those that a method has woken come before those that wait for its place."""
+
+    @skate.remote(max_concurrency=2)
+    class Pairs:
+        def __init__(self):
+            self.second = asyncio.Event()
+            self.here = 0
+
+        async def meet(self):
+            self.here += 1
+            if self.here == 2:
+                self.second.set()
+            else:
+                await self.second.wait()
+                self.second.clear()
+                self.here = 0
+
+    actor = Pairs.remote()
+    skate.get([actor.meet.remote() for _ in range(8)], timeout=60)
+
+
 @parallel
 def test_async_methods_respect_max_concurrency():
     @skate.remote(max_concurrency=2)

@@ -278,14 +278,18 @@ class Creator:
     def die(self):
         os.kill(os.getpid(), signal.SIGKILL)
 
+    def vanish(self):
+        os._exit(0)
+
 
 @parallel
-def test_an_actor_ends_with_its_creator_that_was_killed():
+@pytest.mark.parametrize("end", ["die", "vanish"])
+def test_an_actor_ends_with_its_creator_that_was_killed(end):
     creator = Creator.options(max_restarts=1).remote()
     child = skate.get(creator.create.remote())
     skate.get(child.increment.remote())
     with pytest.raises(ActorError):
-        skate.get(creator.die.remote())
+        skate.get(getattr(creator, end).remote())
     eventually(lambda: not alive(child))
     with pytest.raises(ActorError, match="owner has died"):
         skate.get(child.increment.remote())

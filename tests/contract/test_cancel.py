@@ -230,10 +230,31 @@ def test_an_async_call_is_cancelled(flag, tally):
     ref = actor.wait.remote(started)
     started.wait()
     skate.cancel(ref)
-    with pytest.raises((Cancelled, skate.exceptions.RayTaskError)):
+    with pytest.raises(Cancelled) as caught:
         skate.get(ref, timeout=60)
+    assert isinstance(caught.value, skate.exceptions.RayTaskError)
     assert skate.get(actor.hello.remote()) == "hello"
     assert tally.words() == ["cancelled"]
+
+
+@parallel
+def test_an_async_call_that_ends_when_it_is_cancelled_has_no_value(flag):
+    @skate.remote
+    class Async:
+        async def wait(self, started):
+            started.set()
+            try:
+                await asyncio.sleep(1000)
+            except asyncio.CancelledError:
+                return "ended"
+
+    started = flag("started")
+    ref = Async.remote().wait.remote(started)
+    started.wait()
+    skate.cancel(ref)
+    with pytest.raises(skate.exceptions.RayTaskError) as caught:
+        skate.get(ref, timeout=60)
+    assert isinstance(caught.value, Cancelled)
 
 
 @parallel

@@ -281,14 +281,43 @@ def test_children_of_a_call_in_a_concurrency_group_are_captured(group):
     assert skate.get(parent.ask.remote(), timeout=60) == made.id.hex()
 
 
-def test_a_captured_child_can_ask_for_no_group(group):
-    @skate.remote
-    def parent():
-        return skate.get(current.options(num_cpus=0, scheduling_strategy=inside(None)).remote())
+WAYS_OUT = (
+    {"scheduling_strategy": inside(None)},
+    {"scheduling_strategy": inside("default", placement_group_capture_child_tasks=False)},
+    {"scheduling_strategy": "DEFAULT"},
+    {"scheduling_strategy": "SPREAD"},
+    {"placement_group": None},
+)
+WAYS_IN = (
+    {"scheduling_strategy": inside("default")},
+    {"scheduling_strategy": inside("default", placement_group_capture_child_tasks=True)},
+    {"placement_group": "default"},
+)
 
+
+@skate.remote
+def ask_children(ways):
+    return skate.get([current.options(num_cpus=0, **way).remote() for way in ways])
+
+
+def test_a_captured_child_can_ask_for_no_group(group):
     made = group([{"CPU": 1}])
     captured = inside(made, placement_group_capture_child_tasks=True)
-    assert skate.get(parent.options(scheduling_strategy=captured).remote()) is None
+    asked = ask_children.options(scheduling_strategy=captured).remote(WAYS_OUT)
+    assert skate.get(asked) == [None] * len(WAYS_OUT)
+
+
+def test_a_captured_child_can_ask_for_the_group_of_its_parent(group):
+    made = group([{"CPU": 1}])
+    captured = inside(made, placement_group_capture_child_tasks=True)
+    asked = ask_children.options(scheduling_strategy=captured).remote(WAYS_IN)
+    assert skate.get(asked) == [made.id.hex()] * len(WAYS_IN)
+
+
+def test_a_child_can_ask_for_the_group_of_a_parent_that_captures_none(group):
+    made = group([{"CPU": 1}])
+    asked = ask_children.options(scheduling_strategy=inside(made)).remote(WAYS_IN)
+    assert skate.get(asked) == [None, made.id.hex(), None]
 
 
 def test_children_are_not_captured_by_default(group):

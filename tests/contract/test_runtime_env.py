@@ -148,6 +148,24 @@ def test_archives_in_the_place_of_folders(tmp_path, field, suffix, uri, folder):
         assert found == (text, text, field == "working_dir")
 
 
+@local_only
+@pytest.mark.parametrize("damage", ["content", "encrypted"])
+def test_an_archive_that_cannot_be_unpacked_is_named(tmp_path, damage):
+    archive = tmp_path / "code.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("module.py", "VALUE = 1\n" * 100)
+    data = bytearray(archive.read_bytes())
+    if damage == "content":
+        start = 30 + len("module.py")
+        data[start : start + 8] = b"\xff" * 8
+    else:  # so do the flags of the file and of the directory say
+        data[6] |= 1
+        data[data.index(b"PK\x01\x02") + 8] |= 1
+    archive.write_bytes(data)
+    with pytest.raises(ValueError, match=r"code\.zip cannot be unpacked"):
+        skate.remote(abs).options(runtime_env={"working_dir": str(archive)}).remote(1)
+
+
 def test_a_runtime_env_object():
     from skate.runtime_env import RuntimeEnv
 

@@ -3,12 +3,13 @@
 import enum
 import os
 import random
+import time
 
 import numpy as np
 import pytest
 
 import skate
-from tests.support import parallel
+from tests.support import eventually, local_only, parallel
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -442,3 +443,41 @@ def test_two_tasks_run_at_the_same_time(flag):
         return True
 
     assert skate.get([meet.remote(here, there), meet.remote(there, here)]) == [True, True]
+
+
+@local_only
+def test_pauses_between_retries_grow(tally):
+    @skate.remote(max_retries=4, retry_exceptions=True)
+    def never():
+        tally.add()
+        raise ValueError("never")
+
+    began = time.monotonic()
+    with pytest.raises(ValueError, match="never"):
+        skate.get(never.remote(), timeout=60)
+    assert time.monotonic() - began >= 0.05 + 0.1 + 0.2
+    assert len(tally) == 5
+
+
+def test_all_values_of_a_task_fail_when_its_last_retry_does():
+    @skate.remote(num_returns=2, max_retries=1, retry_exceptions=True)
+    def pair():
+        raise ValueError("never")
+
+    for ref in pair.remote():
+        with pytest.raises(ValueError, match="never"):
+            skate.get(ref, timeout=60)
+
+
+@local_only
+def test_a_task_that_pauses_before_a_retry_can_be_cancelled(tally):
+    @skate.remote(max_retries=-1, retry_exceptions=True)
+    def never():
+        tally.add()
+        raise ValueError("never")
+
+    ref = never.remote()
+    eventually(lambda: len(tally) >= 3)
+    skate.cancel(ref)
+    with pytest.raises(skate.exceptions.TaskCancelledError):
+        skate.get(ref, timeout=60)

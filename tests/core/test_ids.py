@@ -31,7 +31,7 @@ def test_kinds_differ() -> None:
 
 def test_ids_contain_what_they_belong_to() -> None:
     job = JobID.from_int(7)
-    assert job.int() == 7
+    assert (job.int(), job.hex()) == (7, "07000000")
     driver = TaskID.for_driver_task(job)
     actor = ActorID.of(job, driver, 1)
     task = TaskID.for_actor_task(job, driver, 2, actor)

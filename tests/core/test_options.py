@@ -31,6 +31,7 @@ def test_defaults() -> None:
 
 def test_none_means_the_default() -> None:
     everything = dict.fromkeys(option_table.OPTIONS)
+    del everything["placement_group"]  # there it is no group, although there is one around it
     for kind, make in ((TASK, task), (ACTOR, actor), (CALL, call)):
         given = {name: None for name in everything if kind in option_table.OPTIONS[name].kinds}
         assert make(**given) == make()
@@ -102,10 +103,12 @@ def test_placement_in_a_strategy_or_beside_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "strategy", ["DEFAULT", "SPREAD", SimpleNamespace(node_id="ab", soft=True), None]
+    "strategy", ["DEFAULT", "SPREAD", SimpleNamespace(node_id="ab", soft=True)]
 )
 def test_strategies_are_for_engines_with_several_machines(strategy: Any) -> None:
-    assert task(scheduling_strategy=strategy) == task()._replace(strategy=strategy)
+    assert task(scheduling_strategy=None) == task()
+    outside = task()._replace(strategy=strategy, placement_group=False)
+    assert task(scheduling_strategy=strategy) == outside
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,8 @@ def test_what_a_handle_shows() -> None:
     assert repr(handle) == f"Actor(Plain, {actor_id})"
     assert handle._ray_actor_id == handle._actor_id
     assert {"add", "pair", "__ray_ready__"} <= set(dir(handle))
+    assert handle.add._num_returns == 1
+    assert handle.add.options(num_returns=3)._num_returns == 3
 
 
 def test_a_missing_method_names_the_nearest() -> None:

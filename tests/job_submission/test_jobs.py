@@ -203,6 +203,14 @@ def test_an_environment_that_cannot_be_made_fails_the_job(
     details = ended(client, job)
     assert details.status is JobStatus.FAILED
     assert details.error_type == "RUNTIME_ENV_SETUP_FAILURE"
+    assert "runtime_env setup failed" in (details.message or "")
+
+
+def test_the_folder_above_is_closed_to_others_too(
+    client: JobSubmissionClient, own_state: Path
+) -> None:
+    assert client.list_jobs() == []
+    assert own_state.parent.stat().st_mode & 0o777 == 0o700
 
 
 def test_what_is_refused(client: JobSubmissionClient, own_state: Path) -> None:
@@ -260,5 +268,28 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     ]
     assert said("logs", "mine") == "b c\n"
     assert said("status", "mine") == said("stop", "mine") == "Job 'mine' succeeded\n"
-    assert said("delete", "mine") == "Job 'mine' deleted\n"
+    assert said("delete", "mine") == "Job 'mine' deleted successfully\n"
     assert said("status", "mine", code=1) == ""
+
+
+def test_options_of_the_command_that_ray_has(capsys: pytest.CaptureFixture[str]) -> None:
+    def said(*arguments: str, code: int = 0) -> str:
+        with pytest.raises(SystemExit) as end:
+            main(["job", *arguments])
+        assert (end.value.code or 0) == code
+        out, err = capsys.readouterr()
+        return out + err
+
+    needs = ["--entrypoint-num-cpus=1", "--entrypoint-memory=4", "--entrypoint-num-gpus=0"]
+    needs += ["--entrypoint-resources", '{"red": 1}', "--entrypoint-label-selector", '{"a": "b"}']
+    where = ["--headers", '{"a": "b"}', "--verify", "true"]
+    out = said("submit", *needs, *where, "--job-id", "mine", "--", "echo", "hello")
+    assert "Tailing logs until the job exits" in out
+    assert "hello\n" in out
+    assert "takes JSON" in said("submit", "--headers", "{a}", "--", "true", code=1)
+    assert "deleted successfully" in said("delete", "mine", *where)
+    said("submit", "--no-wait", "--submission-id", "long", "--", "sleep", "1000")
+    assert "non-terminal state" in said("delete", "long", code=1)
+    out = said("stop", "long")
+    assert "Waiting for job 'long'" in out
+    assert "Job 'long' was stopped" in out

@@ -79,7 +79,10 @@ class FakeServers:
             dead=False,
             kill=lambda worker: None,
             requests=SimpleNamespace(
-                add=lambda worker: None, send=lambda: None, withdraw=lambda worker: False
+                add=lambda worker: None,
+                answered=lambda: None,
+                send=lambda: None,
+                withdraw=lambda worker: False,
             ),
         )
 
@@ -135,7 +138,8 @@ class HubBench:
             objects.complete,
             objects.on_complete,
             self.new_id,
-            lambda pid, stream, label, text: self.printed.append((stream, label, text)),
+            lambda pid, stream, label, text, task: self.printed.append((stream, label, text)),
+            lambda number: [],
         )
         self.hub = Hub(
             ports,

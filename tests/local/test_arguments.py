@@ -199,5 +199,5 @@ def test_small_functions_are_not_warned_about() -> None:
 
 def test_a_function_that_cannot_be_pickled_names_the_variable() -> None:
     lock = threading.Lock()
-    with pytest.raises(TypeError, match=r"Could not serialize lock: _thread\.lock"):
+    with pytest.raises(TypeError, match=r"the function f, because of lock: _thread\.lock"):
         dump_function(lambda: lock, "f")

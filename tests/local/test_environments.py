@@ -102,6 +102,7 @@ def test_it_is_built_once_and_goes_with_all_other_keys(session: Path, tmp_path: 
     (tmp_path / "work/neighbour.py").write_text(
         "def mark():\n  import os; os.environ['M'] = 'x'\n"
     )
+    (tmp_path / "work/pip.py").write_text("raise SystemExit('a module of the user')")
     (tmp_path / "added").mkdir()
     (tmp_path / "added/__init__.py").write_text("")
 

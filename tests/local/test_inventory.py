@@ -21,7 +21,7 @@ def test_reasons_of_ends_name_the_library_that_the_program_imports(
     worker.pid = 100
     hub_bench.hub.lifecycle.kill(actor, True)
     hub_bench.lose(worker)
-    (row,) = inventory.rows(INFO, hub_bench.hub.state, "workers")
+    (_, row) = inventory.rows(INFO, hub_bench.hub.state, "workers")
     assert row["exit_detail"] == "it was killed by `ray.kill`"
 
 
@@ -32,9 +32,15 @@ def test_a_task_runs_when_its_process_is_there_and_has_a_number_from_then_on(
     task = hub_bench.submit()
     (row,) = inventory.rows(INFO, hub_bench.hub.state, "tasks")
     assert (row["state"], row["worker_pid"]) == ("SUBMITTED_TO_WORKER", None)
-    (worker,) = inventory.rows(INFO, hub_bench.hub.state, "workers")
+    (worker,) = inventory.rows(INFO, hub_bench.hub.state, "live_workers")
     assert (worker["pid"], worker["runs"]) == (None, [])
     assert task.worker is not None
     task.worker.pid = 100
     (row,) = inventory.rows(INFO, hub_bench.hub.state, "tasks")
     assert (row["state"], row["worker_pid"]) == ("RUNNING", 100)
+
+
+def test_why_a_task_failed_may_be_unknown_or_unreadable() -> None:
+    assert inventory.failure_row(None)["error_message"] is None
+    row = inventory.failure_row(b"no pickle")
+    assert row["error_message"].startswith("it cannot be unpickled: ")

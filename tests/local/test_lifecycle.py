@@ -105,6 +105,17 @@ def test_the_last_handle_ends_the_actor(hub_bench: HubBench) -> None:
     assert hub_bench.hub.state.deaths == {}
 
 
+def test_the_last_handle_ends_an_actor_that_waits_for_a_place(one_cpu_bench: HubBench) -> None:
+    bench = one_cpu_bench
+    running = bench.submit()
+    actor = bench.create_actor(num_cpus=1)
+    bench.drop(actor.id)
+    assert actor.state == DEAD
+    bench.finish(running)
+    assert actor.worker is None
+    assert bench.ask("available_resources")["CPU"] == 1
+
+
 def test_a_detached_actor_needs_no_handle(hub_bench: HubBench) -> None:
     actor = hub_bench.create_actor(detached=True, name="kept")
     hub_bench.drop(actor.id)
@@ -123,6 +134,19 @@ def test_actors_that_only_each_other_keep_end(hub_bench: HubBench) -> None:
     assert {actor.state for actor in actors} == {ALIVE}
     hub_bench.pass_time()
     assert {actor.state for actor in actors} == {DEAD}
+
+
+def test_actors_that_something_else_keeps_go_on(hub_bench: HubBench) -> None:
+    """One holds a value with the handle of the other, which the driver has as well."""
+    keeper, kept = hub_bench.create_actor(), hub_bench.create_actor()
+    value = hub_bench.put()
+    value.contained = (kept.id,)
+    for actor in (keeper, kept):
+        hub_bench.finish(actor.creation)
+    hub_bench.receive(process_of(kept), m.Hold((keeper.id, value.id)))
+    hub_bench.drop(keeper.id)
+    hub_bench.pass_time()
+    assert {keeper.state, kept.state} == {ALIVE}
 
 
 def test_too_many_unfinished_calls_are_refused(hub_bench: HubBench) -> None:

@@ -6,15 +6,21 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import skate
 from skate._core import machine
-from skate._core.machine import MemoryGauge, MemoryUse
+from skate._core.machine import MemoryGauge, MemoryUse, ProcessMemory
+from skate.engine.local.hub import memory_guard
 from skate.engine.local.hub.memory_guard import Candidate, MemoryGuard, Verdict, choose
+from skate.engine.local.hub.work import HubTask
+from skate.engine.local.hub.workers import WorkerProcess
 from skate.exceptions import ActorDiedError, OutOfMemoryError
+from tests.local.fakes import worker_of
+from tests.local.hub_bench import HubBench
 from tests.support import PATIENCE, Flag, Tally, eventually
 
 GIB = 1 << 30
@@ -47,6 +53,80 @@ GIB = 1 << 30
 )
 def test_who_is_ended(candidates: list[Candidate], expected: Verdict | None) -> None:
     assert choose(candidates) == expected
+
+
+# -- what the guard sees --------------------------------------------------------------------------
+
+
+class Watched:
+    """A guard of the workers of a bench, whose processes have as much memory as the test says."""
+
+    def __init__(self, bench: HubBench, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.killed: list[WorkerProcess] = []
+        self.dismissed: list[WorkerProcess] = []
+        self.has: dict[int, ProcessMemory] = {}
+        self.use: MemoryUse | None = MemoryUse(used=99 * GIB, total=100 * GIB)
+        monkeypatch.setattr(memory_guard, "process_memory", self.has.get)
+        monkeypatch.setattr(memory_guard, "memory_gauge", lambda: self)
+        ports: Any = SimpleNamespace(call_later=lambda *_: None, reactor=bench.reactor)
+        workers = bench.hub.state.workers
+        kill, dismiss = self.killed.append, self.dismissed.append
+        self.guard = MemoryGuard(ports, workers, kill, dismiss, 0.9, 1.0)
+
+    def read(self) -> MemoryUse | None:
+        return self.use
+
+    def start(self, task: HubTask, has: int) -> WorkerProcess:
+        worker = worker_of(task)
+        worker.pid = (1 << 23) + worker.number  # higher than any
+        self.has[worker.pid] = ProcessMemory(has, has)
+        return worker
+
+
+@pytest.fixture
+def watched(hub_bench: HubBench, monkeypatch: pytest.MonkeyPatch) -> Watched:
+    return Watched(hub_bench, monkeypatch)
+
+
+def test_large_processes_without_work_go_first(hub_bench: HubBench, watched: Watched) -> None:
+    idle, running = hub_bench.submit(), hub_bench.submit()
+    watched.start(running, GIB)
+    large = watched.start(idle, GIB)
+    hub_bench.finish(idle)
+    watched.guard._look()
+    assert watched.killed == watched.dismissed == [large]
+
+
+def test_small_ones_without_work_are_of_no_use(hub_bench: HubBench, watched: Watched) -> None:
+    idle, running = hub_bench.submit(), hub_bench.submit()
+    busy = watched.start(running, GIB)
+    watched.start(idle, 1)
+    hub_bench.finish(idle)
+    watched.guard._look()
+    assert watched.killed == [busy]
+    assert watched.dismissed == []
+    assert busy.evicted is not None
+    watched.guard._look()  # who is being ended gives back what it has
+    assert watched.killed == [busy]
+
+
+def test_a_machine_that_says_nothing_is_not_full(hub_bench: HubBench, watched: Watched) -> None:
+    watched.start(hub_bench.submit(), GIB)
+    watched.use = None
+    watched.guard._look()
+    assert watched.killed == []
+
+
+def test_limits_of_processes_that_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = HubBench(memory=100 * GIB)
+    watched = Watched(bench, monkeypatch)
+    watched.use = None
+    gone = watched.start(bench.submit(memory=GIB), GIB)
+    beyond = watched.start(bench.submit(memory=GIB), 2 * GIB)
+    del watched.has[gone.pid]
+    watched.guard._look()
+    assert watched.killed == [beyond]
+    bench.close()
 
 
 # -- where memory is short ------------------------------------------------------------------------

@@ -90,5 +90,5 @@ def test_what_was_printed_lately_is_kept(output: Output) -> None:
     ]
     assert [row["text"] for row in output.recent.since(rows[0]["number"])] == ["two\n"]
     for _ in range(30):
-        output.recent.add(1, 1, "g", "x" * 100_000)
+        output.recent.add(1, 1, "g", "x" * 100_000, 0)
     assert sum(len(row["text"]) for row in output.recent.since(0)) <= 1 << 20

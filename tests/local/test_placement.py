@@ -48,6 +48,17 @@ def test_groups_that_cannot_be(hub_bench: HubBench) -> None:
         hub_bench.ask("find_group", "other")
 
 
+def test_more_of_the_machine_would_not_help_bundles_that_must_be_apart(
+    hub_bench: HubBench,
+) -> None:
+    entry = hub_bench.put(None)
+    bundles = [{"CPU": 1}, {"CPU": 1}]
+    hub_bench.ask("create_group", entry.id, bundles, "STRICT_SPREAD", "apart", False, [])
+    error = str(hub_bench.error_of(entry.id))
+    assert "placement group apart: " in error
+    assert "skate.init" not in error
+
+
 def test_what_is_in_a_group_ends_with_it(hub_bench: HubBench) -> None:
     id = make_group(hub_bench)
     running = hub_bench.submit(**inside(id))
@@ -63,6 +74,19 @@ def test_what_is_in_a_group_ends_with_it(hub_bench: HubBench) -> None:
     hub_bench.ask("remove_group", id)  # again: nothing to do
 
 
+def test_a_group_that_waits_is_removed(hub_bench: HubBench) -> None:
+    running = [hub_bench.submit() for _ in range(2)]
+    id = make_group(hub_bench)
+    task, actor = hub_bench.submit(**inside(id)), hub_bench.create_actor(**inside(id))
+    hub_bench.ask("remove_group", id)
+    assert isinstance(hub_bench.error_of(task.id), exceptions.TaskPlacementGroupRemoved)
+    died = hub_bench.error_of(hub_bench.call(actor).id)
+    assert isinstance(died, exceptions.ActorPlacementGroupRemoved)
+    for each in running:
+        hub_bench.finish(each)
+    assert hub_bench.ask("available_resources")["CPU"] == 2
+
+
 def test_an_actor_in_a_group_ends_with_it(hub_bench: HubBench) -> None:
     id = make_group(hub_bench)
     actor = hub_bench.create_actor(**inside(id), max_restarts=-1)
@@ -76,9 +100,12 @@ def test_an_actor_in_a_group_ends_with_it(hub_bench: HubBench) -> None:
     assert "placement group was removed" in str(error)
 
 
-@pytest.mark.parametrize(("status", "removed"), [(0, False), (9, True)])
+@pytest.mark.parametrize(
+    ("status", "last_words", "removed"),
+    [(0, "exit_actor()", False), (0, "", True), (9, "", True)],
+)
 def test_groups_of_an_actor_that_is_killed_go_with_it(
-    hub_bench: HubBench, status: int, removed: bool
+    hub_bench: HubBench, status: int, last_words: str, removed: bool
 ) -> None:
     actor = hub_bench.create_actor()
     worker: WorkerProcess | None = actor.worker
@@ -86,5 +113,6 @@ def test_groups_of_an_actor_that_is_killed_go_with_it(
     id = hub_bench.new_id()
     hub_bench.ask_as(worker, "create_group", id, [{"CPU": 1}], "PACK", "made", False, [])
     assert hub_bench.ask_as(worker, "find_group", "made") == (id, [{"CPU": 1}])
+    worker.last_words = last_words
     hub_bench.lose(worker, status)
     assert (id not in hub_bench.hub.state.groups) == removed

@@ -13,7 +13,7 @@ import pytest
 import skate
 from tests.support import local_only
 
-pytestmark = local_only
+pytestmark = [local_only, pytest.mark.usefixtures("usual_servers")]
 
 #: Stands for a module that runs an operation of TensorFlow while it is imported: the threads of
 #: its runtime have names that begin like this one's.

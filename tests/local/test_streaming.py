@@ -43,6 +43,18 @@ def test_what_a_retried_task_yields_again_is_thrown_away(hub_bench: HubBench) ->
     assert hub_bench.sent(worker_of(task)) == [m.GrantCredit(task.id, 1)]
 
 
+def test_a_retried_task_is_told_nothing_of_a_consumer_who_has_taken_nothing(
+    hub_bench: HubBench,
+) -> None:
+    task = hub_bench.submit(num_returns="streaming", max_retries=1)
+    yield_item(hub_bench, task, 0)
+    hub_bench.lose(worker_of(task))
+    hub_bench.sent(worker_of(task))
+    yield_item(hub_bench, task, 0, STORED)
+    assert hub_bench.store.recycled == ["s0-0"]
+    assert hub_bench.sent(worker_of(task)) == []
+
+
 def test_an_error_is_the_last_item(hub_bench: HubBench) -> None:
     task = hub_bench.submit(num_returns="streaming")
     entry = hub_bench.entries[task.id]
@@ -65,6 +77,20 @@ def test_a_consumer_that_wants_no_more_stops_the_producer(hub_bench: HubBench) -
     yield_item(hub_bench, task, 1, STORED)
     assert hub_bench.sent(worker) == [m.GrantCredit(task.id, -1)] * 2
     assert hub_bench.store.recycled == ["s0-1"]
+
+
+def test_a_stream_is_closed_once_and_an_error_comes_too_late(hub_bench: HubBench) -> None:
+    task = hub_bench.submit(num_returns="streaming")
+    worker, entry = worker_of(task), hub_bench.entries[task.id]
+    hub_bench.sent(worker)
+    for _ in range(2):
+        hub_bench.hub.streaming.close(entry)
+    assert hub_bench.sent(worker) == [m.GrantCredit(task.id, -1)]
+    known = set(hub_bench.entries)
+    hub_bench.finish(task, FAILED, serialization.dumps(KeyError("x")).packed())
+    assert set(hub_bench.entries) <= known  # there is no item with it
+    assert entry.stream is not None
+    assert entry.stream.finished
 
 
 def test_a_stream_that_nobody_wants_is_not_begun(one_cpu_bench: HubBench) -> None:

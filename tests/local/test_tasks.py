@@ -9,6 +9,7 @@ import pytest
 from skate import exceptions
 from skate._core import serialization
 from skate.engine.local import messages as m
+from skate.engine.local.hub.memory_guard import Eviction
 from skate.engine.local.hub.values import NONE
 from skate.engine.local.objects import FAILED, INLINE, STORED
 from tests.local.fakes import worker_of
@@ -37,6 +38,15 @@ def test_a_task_waits_for_its_arguments(hub_bench: HubBench) -> None:
     assert there.count == 2
     hub_bench.finish(task)
     assert there.count == 1
+
+
+def test_a_task_waits_for_the_last_of_its_arguments(hub_bench: HubBench) -> None:
+    first, last = hub_bench.put(None), hub_bench.put(None)
+    task = hub_bench.submit(first, last)
+    hub_bench.hub.values.complete(first.id, INLINE, NONE)
+    assert task.worker is None
+    hub_bench.hub.values.complete(last.id, INLINE, NONE)
+    assert task.worker is not None
 
 
 @pytest.mark.parametrize("late", [False, True])
@@ -84,6 +94,16 @@ def test_a_worker_that_dies_alone_with_a_task_costs_a_try(hub_bench: HubBench) -
     assert "SIGKILL" in str(error)
 
 
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [(None, "unexpectedly"), (63, "signal 63"), (256, "code 1"), (9, "SIGKILL")],
+)
+def test_how_a_worker_has_ended(hub_bench: HubBench, status: int | None, said: str) -> None:
+    task = hub_bench.submit(max_retries=0)
+    hub_bench.lose(worker_of(task), status)
+    assert said in str(hub_bench.error_of(task.id))
+
+
 def test_several_with_a_dead_worker_go_alone_and_free_of_charge(one_cpu_bench: HubBench) -> None:
     bench = one_cpu_bench
     bench.function.window = 8
@@ -107,6 +127,47 @@ def test_a_running_task_is_cancelled(hub_bench: HubBench, force: bool) -> None:
         assert hub_bench.sent(worker) == [m.CancelWork(task.id)]
     hub_bench.lose(worker)
     assert isinstance(hub_bench.error_of(task.id), exceptions.TaskCancelledError)
+
+
+def test_a_running_task_is_told_once_that_it_is_cancelled(hub_bench: HubBench) -> None:
+    task = hub_bench.submit()
+    worker = worker_of(task)
+    hub_bench.sent(worker)
+    for _ in range(2):
+        hub_bench.ask("cancel", task.id, False, True)
+    assert hub_bench.sent(worker) == [m.CancelWork(task.id)]
+
+
+def test_what_a_cancelled_task_has_submitted_may_be_forgotten_by_now(hub_bench: HubBench) -> None:
+    task = hub_bench.submit()
+    hub_bench.hub.state.children[task.id] = {hub_bench.new_id()}
+    hub_bench.ask("cancel", task.id, False, True)
+    assert task.cancelled
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_a_task_that_had_no_memory_is_tried_later_unless_it_is_cancelled(
+    hub_bench: HubBench, cancelled: bool
+) -> None:
+    task = hub_bench.submit(max_retries=0)
+    worker = worker_of(task)
+    worker.evicted = Eviction(exceptions.OutOfMemoryError("too little"), repeat=True)
+    hub_bench.lose(worker)
+    assert task.worker is None
+    if cancelled:
+        hub_bench.ask("cancel", task.id, False, True)
+    hub_bench.pass_time()
+    assert (task.worker is None) is cancelled
+    assert hub_bench.is_done(task.id) is cancelled
+
+
+def test_a_worker_that_could_not_be_made_ready_says_why(hub_bench: HubBench) -> None:
+    task = hub_bench.submit(max_retries=3)
+    worker = worker_of(task)
+    worker.failure = exceptions.RuntimeEnvSetupError("no such package")
+    hub_bench.lose(worker)
+    assert isinstance(hub_bench.error_of(task.id), exceptions.RuntimeEnvSetupError)
+    assert task.attempt == 0
 
 
 def test_cancelling_goes_down_to_what_a_task_has_submitted(hub_bench: HubBench) -> None:
@@ -152,3 +213,7 @@ def test_no_worker_can_be_had(hub_bench: HubBench, monkeypatch: pytest.MonkeyPat
     error = hub_bench.error_of(hub_bench.submit().id)
     assert isinstance(error, exceptions.WorkerCrashedError)
     assert "ulimit -n" in str(error)
+    actor = hub_bench.create_actor()
+    died = hub_bench.error_of(hub_bench.call(actor).id)
+    assert isinstance(died, exceptions.ActorDiedError)
+    assert "ulimit -n" in str(died)

@@ -60,6 +60,7 @@ def test_titles_with_setproctitle(start: Any) -> None:
     teller = Teller.remote()
     at_first, now = skate.get(teller.tell.remote())
     assert (at_first[0], now[0]) == ("skate::Teller.__init__", "skate::Teller.tell")
+    assert skate.get(teller.tell.options(name="named").remote())[1][0] == "skate::named"
     assert skate.get(AsyncTeller.remote().other.remote())[0] == "skate::AsyncTeller.other"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from skate import exceptions
@@ -106,6 +108,28 @@ def test_a_call_lost_on_its_direct_way(hub_bench: HubBench, retries: int) -> Non
         assert hub_bench.entries[id].task is not None
     else:
         assert isinstance(hub_bench.error_of(id), exceptions.ActorUnavailableError)
+
+
+def test_a_call_lost_with_an_actor_that_has_ended_since(hub_bench: HubBench) -> None:
+    worker, actor = busy_worker(hub_bench), hub_bench.create_actor()
+    hub_bench.finish(actor.creation)
+    callee = actor.worker
+    assert callee is not None
+    options, id = define(hub_bench, worker, CallOptions()), hub_bench.new_id()
+    call = m.SubmitCall(id, actor.id, "method", INLINE, NONE, [], (), options, 0)
+    hub_bench.lose(callee)
+    hub_bench.receive(worker, m.LostCall(callee.number, tuple(call)))
+    assert isinstance(hub_bench.error_of(id), exceptions.ActorDiedError)
+
+
+def test_an_actor_in_a_group_that_is_not_there_is_an_error(hub_bench: HubBench) -> None:
+    worker, id = busy_worker(hub_bench), hub_bench.new_id()
+    key = export(hub_bench, worker)
+    handle = SimpleNamespace(_ref=SimpleNamespace(_id=hub_bench.new_id()))
+    worker.options[1] = ActorOptions(placement_group=handle)
+    creation = m.SubmitActor(id, key, INLINE, NONE, [], (), 1, META_PACKED)
+    hub_bench.receive(worker, creation)
+    assert isinstance(hub_bench.error_of(id), ValueError)
 
 
 def test_options_are_forgotten_when_the_worker_says_so(hub_bench: HubBench) -> None:
@@ -245,7 +269,7 @@ def test_large_answers_to_direct_calls_are_kept_for_the_caller(hub_bench: HubBen
 
 
 def test_prints_are_passed_on(hub_bench: HubBench) -> None:
-    hub_bench.receive(busy_worker(hub_bench), m.PrintText(1, "f", "hello\n"))
+    hub_bench.receive(busy_worker(hub_bench), m.PrintText(1, "f", "hello\n", 0))
     assert hub_bench.printed == [(1, "f", "hello\n")]
 
 

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -47,6 +48,15 @@ def test_an_orphan_is_found_by_the_marker() -> None:
     finally:
         os.kill(orphan, signal.SIGKILL)
     eventually(lambda: orphan not in pids(Picture.take()))
+
+
+def test_one_without_a_command_line_is_known_and_not_left_behind() -> None:
+    before = replace(Picture.take(), processes=frozenset({"7 "}))  # just being executed
+    after = replace(before, processes=frozenset({"7 python program.py ", "8 "}))
+    assert after.new_since(before) == []
+    assert before.new_since(replace(before, processes=frozenset())) == []
+    new = replace(before, processes=frozenset({"9 python program.py "}))
+    assert new.new_since(before) == ["processes: 9 python program.py "]
 
 
 def test_processes_of_others_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,6 +44,9 @@ def task_error(
     cause: BaseException = exc
     while isinstance(cause, TaskError):  # a task that let another task's error through
         cause = cause.cause
+    if isinstance(cause, AttributeError):
+        with contextlib.suppress(AttributeError):  # of a class that lets nobody change it
+            cause.obj = None  # whose attribute is missing: it may be large, or not pickle at all
     if not isinstance(cause, UnserializableException):
         reason = _why_it_cannot_travel(cause)
         if reason is not None:

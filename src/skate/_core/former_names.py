@@ -15,13 +15,8 @@ _PIPELINES = "give dataset.map_batches() a class that makes a transformers.pipel
 _OWN_SOURCE = "give skate.data.read_datasource a Datasource of your own, or from_arrow a table"
 _OWN_SINK = "give write_datasink a Datasink of your own, or write_parquet, and load the files"
 _NO_TRACES = "it exports no traces; instrument your classes, as by OpenTelemetry"
-_NO_GRPC = "it answers HTTP and handles, not gRPC"
-_ONE_ROUTER = "it has one router, which sends to the less busy of two replicas"
-_NO_QUEUES = "it reads no queues of tasks; have a thread of a deployment do that"
-_GRAPH = (
-    "write a deployment in front that takes the others by bind(...) and calls their handles; "
-    "serve.http_adapters still has the functions that read requests"
-)
+_OWN_ROUTER = "derive a router of your own from serve.request_router.RequestRouter"
+_OWN_ADAPTER = "derive from serve.task_processor.TaskProcessorAdapter, or use Celery's"
 SEARCHERS = "use tune.search.optuna.OptunaSearch, or another searcher of tune.search"
 
 _FILES = "read functions take file_extensions=, partition_filter= and partitioning= by themselves"
@@ -66,7 +61,6 @@ FORMER: dict[str, str] = {
     "data.read_zarr": "write from_numpy() of its arrays, or " + _OWN_SOURCE,
     "data.range_arrow": "write data.range_table()",
     "experimental.set_resource": "say what there is in init(resources=...)",
-    "serve.DAGDriver": _GRAPH,
     "serve.RayServeHandle": "it is serve.handle.DeploymentHandle",
     "serve.RayServeSyncHandle": "it is serve.handle.DeploymentHandle; .result() waits",
     "serve.TracingConfig": _NO_TRACES,
@@ -76,22 +70,16 @@ FORMER: dict[str, str] = {
     "serve.create_endpoint": "write @serve.deployment and serve.run(app, route_prefix=...)",
     "serve.delete_backend": "write serve.delete(name)",
     "serve.delete_endpoint": "write serve.delete(name)",
-    "serve.deployment_graph": _GRAPH,
-    "serve.drivers": _GRAPH,
-    "serve.experimental": _ONE_ROUTER,
-    "serve.generated": _NO_GRPC,
+    "serve.experimental.capacity_queue_router": _OWN_ROUTER,
+    "serve.generated": "generate the classes of your messages from your own .proto files",
     "serve.get_deployment": "write serve.get_deployment_handle(name, app_name=...)",
     "serve.get_handle": "write serve.get_deployment_handle(name, app_name=...)",
     "serve.get_trace_context": _NO_TRACES,
-    "serve.gradio_integrations": "serve.ingress(build) takes the application of gradio, too",
-    "serve.grpc_util": _NO_GRPC,
     "serve.init": "write serve.start()",
     "serve.list_deployments": "write serve.status().applications[name].deployments",
     "serve.llm": "it is not offered; write a deployment around the engine of your models",
-    "serve.request_router": _ONE_ROUTER,
     "serve.set_traffic": "run the parts as deployments, with one in front that chooses",
-    "serve.task_consumer": _NO_QUEUES,
-    "serve.task_processor": _NO_QUEUES,
+    "serve.taskiq_task_processor": _OWN_ADAPTER,
     "serve.update_backend_config": "write deployment.options(...) and serve.run(app)",
     "train.gbdt_trainer": "use train.xgboost.XGBoostTrainer or train.lightgbm.LightGBMTrainer",
     "train.horovod": "Ray dropped Horovod; use train.torch.TorchTrainer",
@@ -126,7 +114,6 @@ FORMER: dict[str, str] = {
     "tune.track": "write tune.report()",
     "util.data": "Ray dropped MLDataset in 2.0; use data.Dataset",
     "util.horovod": "Ray dropped Horovod; use train.torch.TorchTrainer",
-    "util.iter": "use data.Dataset",
     "util.sgd": "Ray dropped it in 1.13; use train.torch.TorchTrainer",
     "workflow": "Ray dropped it in 2.48; call tasks with the results of others",
 }

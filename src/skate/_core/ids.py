@@ -131,11 +131,11 @@ class JobID(BaseID):
         """
         if not 0 <= whole_number("value", value, 0) < 1 << 8 * cls.SIZE:
             raise wrong_value("value", value, f"a number of at most {(1 << 8 * cls.SIZE) - 1}")
-        return cls(value.to_bytes(cls.SIZE, "big"))
+        return cls(value.to_bytes(cls.SIZE, "little"))
 
     def int(self) -> int:
         """Return the number of the job."""
-        return int.from_bytes(self._bytes, "big")
+        return int.from_bytes(self._bytes, "little")
 
 
 class UniqueID(BaseID):

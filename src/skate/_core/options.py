@@ -201,9 +201,12 @@ def _strategy(name: str, value: object) -> Any:
 
 
 def _group(name: str, value: object) -> Any:
-    if value in (None, "default") or hasattr(value, "_ref") or hasattr(value, "bundle_specs"):
+    """Return the group; None for the one around it, as "default" says, and False for none."""
+    if value is None:
+        return False
+    if value == "default" or hasattr(value, "_ref") or hasattr(value, "bundle_specs"):
         return None if isinstance(value, str) else value
-    raise wrong_type(name, value, "a PlacementGroup or None")
+    raise wrong_type(name, value, 'a PlacementGroup, None or "default"')
 
 
 _text = _instance(str, "a string")
@@ -218,7 +221,8 @@ def namespace(name: str, value: Any) -> str | None:
 
 # How Ray may carry tensors from actor to actor. On one machine all of them go through shared
 # memory, which is what these are to be faster than.
-TENSOR_TRANSPORTS = ("object_store", "gloo", "nccl", "nixl", "cuda_ipc")
+# Programs may add to it: `skate.experimental.register_tensor_transport`.
+TENSOR_TRANSPORTS = ["object_store", "gloo", "nccl", "nixl", "cuda_ipc"]
 
 
 def tensor_transport(name: str, value: Any) -> str | None:
@@ -336,7 +340,9 @@ def actor_options(given: Given) -> ActorOptions:
     """Return what an engine needs to know; `given` comes from `check_options`."""
     fields = _fields(given)
     if fields.get("get_if_exists") and not fields.get("name"):
-        raise ValueError("get_if_exists=True needs an actor name: options(name=...)")
+        raise ValueError(
+            "The actor name must be specified with get_if_exists=True: options(name=...)"
+        )
     if fields.get("name") == "":
         raise ValueError(
             "Actor name cannot be an empty string: leave it out for an actor without a name"
@@ -376,6 +382,8 @@ def _place(fields: dict[str, Any]) -> None:
     if not hasattr(strategy, "placement_group"):
         if strategy is not None:
             fields["strategy"] = strategy
+        if strategy is not None or fields.get("capture_child_tasks") is False:
+            fields.setdefault("placement_group", False)  # also out of the group around it
         if fields.get("bundle_index", -1) >= 0 and not fields.get("placement_group"):
             raise ValueError(
                 f"placement_group_bundle_index={fields['bundle_index']}: the bundle index must be "
@@ -385,15 +393,15 @@ def _place(fields: dict[str, Any]) -> None:
     if fields.get("placement_group"):
         raise ValueError("give the placement group once: in scheduling_strategy, not beside it")
     group = _group("placement_group", strategy.placement_group)
-    if group is None:
-        fields["placement_group"] = False  # not even a group that captures child tasks
-        return
-    fields["placement_group"] = group
-    index = getattr(strategy, "placement_group_bundle_index", -1)
-    checked = OPTIONS["placement_group_bundle_index"].check("placement_group_bundle_index", index)
-    fields["bundle_index"] = -1 if checked is None else checked
     captured = getattr(strategy, "placement_group_capture_child_tasks", None)
-    fields["capture_child_tasks"] = bool(captured)
+    if group is None and captured is False:
+        group = False
+    fields["placement_group"], fields["capture_child_tasks"] = group, bool(captured)
+    if group:
+        index = getattr(strategy, "placement_group_bundle_index", -1)
+        check = OPTIONS["placement_group_bundle_index"].check
+        checked = check("placement_group_bundle_index", index)
+        fields["bundle_index"] = -1 if checked is None else checked
 
 
 def _accelerate(fields: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 
@@ -29,3 +30,22 @@ def is_private_folder(path: str) -> bool:
     except OSError:
         return False
     return stat.S_ISDIR(found.st_mode) and is_private(found)
+
+
+def own_state_folder() -> str:
+    """Return the folder of what skate keeps for this user, whether it is there or not."""
+    home = os.environ.get("XDG_STATE_HOME", "")
+    if not os.path.isabs(home):  # also unset, as the specification has it
+        home = os.path.expanduser("~/.local/state")
+    return os.path.join(home, "skate")
+
+
+def make_private_folder(path: str) -> None:
+    """Make a folder that only this user may enter, unless there is something at its place.
+
+    Args:
+        path: The folder; those above it are made as the user's umask says.
+    """
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(path, 0o700)

@@ -147,7 +147,8 @@ class ObjectRef(Generic[T_co]):
         """Return whether it stands for no object at all."""
         return self._id == _NIL
 
-    def size(self) -> int:
+    @staticmethod
+    def size() -> int:
         """Return how many bytes `binary()` has."""
         return _ID_BYTES
 

@@ -15,6 +15,7 @@ import io
 import pickle
 import sys
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any
 
 import cloudpickle
@@ -287,6 +288,9 @@ def _explained(value: object, name: str, error: BaseException) -> TypeError:
 
     culprits = find_culprits(value, name)
     where = "; ".join(f"{culprit.path}: {culprit.type_name}" for culprit in culprits)
+    if isinstance(value, (FunctionType, type)):
+        kind = "actor class" if isinstance(value, type) else "function"
+        where = f"the {kind} {name}{where and f', because of {where}'}"
     return TypeError(
         f"Could not serialize {where or name}: {str(error).rstrip('. ') or type(error).__name__}. "
         "Create it inside the task or actor, or leave it out with __getstate__."

@@ -186,8 +186,8 @@ class ActorClass(ActorMaker[C_co, Maker_co]):
     def __mro_entries__(self, bases: tuple[object, ...]) -> tuple[type, ...]:
         name = self._cls.__name__
         raise ActorClassInheritanceError(
-            f"Inheriting from actor classes is not possible: derive from the plain class "
-            f"({name}._cls, or do not decorate {name}) and make the derived class remote"
+            f"Inheriting from actor classes is not currently supported. Derive from the plain "
+            f"class ({name}._cls, or do not decorate {name}) and make the derived class remote"
         )
 
     def __getattr__(self, name: str) -> Any:
@@ -319,7 +319,7 @@ class ActorHandle(ActorTyped[C_co]):
         return actor_id_of(self._ref)
 
     def __dir__(self) -> list[str]:
-        return [*self._meta.methods, *_BUILT_IN]
+        return ["__init__", *self._meta.methods, *_BUILT_IN]
 
     def __repr__(self) -> str:
         return f"Actor({self._meta.class_name}, {self._actor_id.hex()})"
@@ -357,6 +357,11 @@ class ActorMethod(RemoteCallable[P, R_co, Out_co]):
         self._arity: Arity = meta.signature or ANYTHING
         call = _calling(ref, class_name, meta.name, self._arity, self._options)
         self.remote: RemoteCall[Callable[P, Out_co]] = decorated(meta.invocation, call)
+
+    @property
+    def _num_returns(self) -> int | str:
+        """How many references a call returns; wrappers of Ray's handles look at it."""
+        return self._options.num_returns
 
     def _remote(
         self, args: Any = (), kwargs: dict[str, object] | None = None, **options: Any
@@ -548,7 +553,7 @@ def exit_actor() -> None:
     engine = current_engine()
     if engine.context().actor is None:
         raise TypeError(
-            "exit_actor() was called on a non-actor worker: it ends the actor whose method "
+            "the exit_actor API is called on a non-actor worker: it ends the actor whose method "
             "calls it, and this code runs in none"
         )
     engine.exit_actor()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any, TypeVar, overload
 
 import skate.engine as _engine
@@ -390,6 +391,8 @@ def kill(actor: ActorHandle[Any] | Actor, *, no_restart: bool = True) -> None:
         ...     print("dead")
         dead
     """
+    if sys.is_finalizing():
+        return  # from a `__del__`: all actors have ended, and nothing can be imported any more
     if not isinstance(actor, ActorHandle):
         check_may_begin()
         raise ValueError(
@@ -420,7 +423,7 @@ def get_actor(name: str, namespace: str | None = None) -> Any:
         >>> skate.get(skate.get_actor("register").size.remote())
         0
     """
-    text("name", name, "the name of an actor")
+    text("name", name or "", "the name of an actor")
     where = option_table.namespace("namespace", namespace)
     handle: ActorHandle[Any] = ActorHandle(*current_engine().get_actor(name, where))
     return handle

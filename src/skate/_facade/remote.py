@@ -278,7 +278,8 @@ def remote(*args: object, **options: object) -> Any:
         runtime_env: Environment variables, packages and files of its process.
         scheduling_strategy: "DEFAULT", "SPREAD" or one of `util.scheduling_strategies`.
         placement_group, placement_group_bundle_index, placement_group_capture_child_tasks:
-            Where it runs among reserved resources.
+            Where it runs among reserved resources; "default" is the group around it, if that
+            captures what runs there, None is no group.
         label_selector, fallback_strategy: On which machines it may run.
 
     Options of functions:

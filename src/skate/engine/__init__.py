@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from skate.engine.base import Engine
 
 _current: Engine | None = None
+_is_over: bool = False  # whether the program is at its end, and its session has ended with it
 
 changing: threading.RLock = threading.RLock()  # held while an engine is started or shut down
 
@@ -27,12 +28,21 @@ def current_engine() -> Engine:
 
 
 def check_may_begin() -> None:
-    """Raise if no engine runs, and the program has said that only `init` starts one.
+    """Raise if no engine runs, and only `init` may start one.
 
     Raises:
-        SkateSystemError: With RAY_ENABLE_AUTO_CONNECT=0.
+        SkateSystemError: With RAY_ENABLE_AUTO_CONNECT=0, and at the end of the program.
     """
-    if _current is None and os.environ.get("RAY_ENABLE_AUTO_CONNECT") == "0":
+    if _current is not None:
+        return
+    if _is_over:
+        from skate.exceptions import SkateSystemError
+
+        raise SkateSystemError(
+            "the program is at its end, and its session has ended: handlers of atexit that need "
+            "it are registered after init(), as the last one runs first"
+        )
+    if os.environ.get("RAY_ENABLE_AUTO_CONNECT") == "0":
         from skate.exceptions import SkateSystemError, library_name
 
         name = library_name()
@@ -71,6 +81,15 @@ def engine_of_actor() -> Engine:
 def installed_engine() -> Engine | None:
     """The engine of this process, or None before `init`."""
     return _current
+
+
+def end_with_program(engine: Engine) -> None:
+    """Shut an engine down at the end of the program; from then on none begins by itself."""
+    global _is_over
+    engine.shutdown()
+    if _current is engine:
+        install_engine(None)
+    _is_over = True
 
 
 def install_engine(engine: Engine | None) -> None:

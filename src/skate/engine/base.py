@@ -434,8 +434,9 @@ class Engine(ABC):
 
     @abstractmethod
     def state(self, kind: str) -> list[dict[str, Any]]:
-        """A row for each of the "actors", "tasks", "objects" or "workers", with Ray's keys; also
-        of what has ended lately, but objects."""
+        """A row for each of the "actors", "tasks", "objects", "workers" or "runtime_envs", with
+        Ray's keys; also of what has ended lately, but objects. For each of the "printed" pieces of
+        output: process, stream, task and text."""
 
     def locations(
         self, refs: Sequence[ObjectRef[object]], timeout_ms: int

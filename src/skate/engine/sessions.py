@@ -127,8 +127,8 @@ class Session:
 
     def _add_beginnings(self, running: list[Row]) -> None:
         """Say of tasks since when they run, which their processes know; of calls in threads and
-        coroutines nobody does."""
-        pids = {row["worker_pid"] for row in running if row["start_time_ms"] is None}
+        coroutines it is known when they were sent."""
+        pids = {row["worker_pid"] for row in running}
         found = _at_once(self._beginnings_in, sorted(pids))
         began = {id: start for some in found for id, start in some.items()}
         for row in running:

@@ -280,6 +280,8 @@ def _is_here(address: str | None) -> bool:
     if address in _HERE:
         return True
     parts = urlsplit(address if "://" in str(address) else f"//{address}")
+    if not parts.netloc:  # f"http://{context.dashboard_url}", where there is no page
+        return True
     try:
         host = "127.0.0.1" if parts.hostname == "localhost" else parts.hostname
         here = ipaddress.ip_address(host or "").is_loopback

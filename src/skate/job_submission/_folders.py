@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from urllib.parse import quote, unquote
 
-from skate._core.private_files import is_private_folder
+from skate._core.private_files import is_private_folder, make_private_folder, own_state_folder
 from skate.job_submission._details import JobErrorType, JobInfo, JobStatus
 
 #: Set for the processes of a job: the folder that they belong to.
@@ -38,13 +38,9 @@ _NO_JOB = "#"  # how folders begin that are made or removed just now; ids are qu
 
 def jobs_folder() -> str:
     """Return the folder of this user's jobs, which nobody else may enter; make it if need be."""
-    state = os.environ.get("XDG_STATE_HOME", "")
-    if not os.path.isabs(state):  # also unset, as the specification has it
-        state = os.path.expanduser("~/.local/state")
-    folder = os.path.join(state, "skate", "jobs")
-    os.makedirs(os.path.dirname(folder), exist_ok=True)
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(folder, 0o700)
+    folder = os.path.join(own_state_folder(), "jobs")
+    make_private_folder(os.path.dirname(folder))
+    make_private_folder(folder)
     if not is_private_folder(folder):
         raise PermissionError(
             f"{folder} is open to others, or no folder of this user: whoever writes there decides "

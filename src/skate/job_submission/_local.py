@@ -69,8 +69,8 @@ class LocalJobs:
         status = folder.read()[0].status
         if not status.is_terminal():
             raise RuntimeError(
-                f"job {submission_id!r} is {status}, and can be deleted when it is over (STOPPED, "
-                "SUCCEEDED or FAILED): stop it first"
+                f"job {submission_id!r} is {status}; it is in a non-terminal state, and can be "
+                "deleted when it is over (STOPPED, SUCCEEDED or FAILED): stop it first"
             )
         folder.remove()
         return True

@@ -38,7 +38,8 @@ def main() -> None:
     try:
         environ, directory = _surroundings(info.runtime_env or {})
     except Exception:
-        _end(folder, info, JobStatus.FAILED, None, traceback.format_exc(),
+        message = f"runtime_env setup failed: {traceback.format_exc()}"
+        _end(folder, info, JobStatus.FAILED, None, message,
              JobErrorType.RUNTIME_ENV_SETUP_FAILURE)  # fmt: skip
         return
     control = int(sys.argv[3])

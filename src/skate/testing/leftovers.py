@@ -63,7 +63,7 @@ class Picture:
             for field in fields(self)
             if field.name != except_for
             for item in sorted(getattr(self, field.name) - getattr(before, field.name))
-            if field.name != "processes" or _pid_of(item) not in known
+            if field.name != "processes" or not (_pid_of(item) in known or _is_bare(item))
         ]
 
 
@@ -96,6 +96,14 @@ def _processes() -> frozenset[str]:
 
 def _pid_of(text: str) -> str:
     return text.partition(" ")[0]
+
+
+def _is_bare(text: str) -> bool:
+    """Return whether a process has no command line.
+
+    It waits to be reaped, or is just being executed: then the next picture has it with one.
+    """
+    return text.endswith(" ") and text.count(" ") == 1
 
 
 def _started_here() -> set[int]:
@@ -151,7 +159,7 @@ def _environment(pid: int) -> bytes | None:
 def _describe(pid: int) -> str | None:
     with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
         words = file.read().replace(bytes(1), b" ").decode(errors="replace")
-        return f"{pid} {words[:200]}" if words else None  # nothing: it waits to be reaped
+        return f"{pid} {words[:200]}"
     return None
 
 

@@ -134,7 +134,8 @@ class InlineActor:
                 await self._gather(call.arguments)
                 await self._finish(call)
         except asyncio.CancelledError:
-            call.results.fail(self.death or TaskCancelledError(call.context.task_id))
+            cancelled = TaskCancelledError(call.context.task_id)
+            call.results.fail(self.death or call.failed(cancelled))
         except BaseException as error:
             call.results.fail(call.failed(error))
 

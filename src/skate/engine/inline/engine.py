@@ -181,7 +181,7 @@ class InlineEngine(Engine):
         amounts.update(lacking(options.label_selectors, options.strategy, self._all_labels()))
         group, index = options.placement_group, options.bundle_index
         around = self.context()
-        if group is None and around.capture_child_tasks:
+        if group is None and (around.capture_child_tasks or options.capture_child_tasks):
             group, index = around.placement_group, -1
         group = group or None
         if group is None:

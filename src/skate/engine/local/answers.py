@@ -6,7 +6,7 @@ import pickle
 import time
 from collections.abc import Callable, Generator, Iterator
 from itertools import islice
-from types import GeneratorType
+from types import GeneratorType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from skate import exceptions
@@ -37,7 +37,7 @@ class Answers:
         if operation == m.CALL:
             self._engine.execution.leave_if_asked()
             if id in self._engine.execution.cancelled:
-                self.cancelled(work)
+                self.interrupted(work, start)
                 return
         if settings and operation != m.CREATION:
             if "streaming" in settings:
@@ -131,12 +131,8 @@ class Answers:
         execution = self._engine.execution
         name = execution.preparation.name_of(work)
         if id in execution.cancelled and isinstance(error, _INTERRUPTS):
-            if execution.actor.id:
-                self.cancelled(work)
-                return
-            # Of both kinds, as in Ray: cancelled, and with a traceback of where the task was.
-            cancelled = exceptions.TaskCancelledError(id.to_bytes(16, "big").hex())
-            error = cancelled.with_traceback(error.__traceback__)
+            self.interrupted(work, start, error.__traceback__)
+            return
         packed = execution.remote_error(error, name)
         if work.operation != m.CREATION and _may_retry(work.settings, error):
             self._send(id, m.encode(m.RetryWork(id, FAILED, packed, _micros(start))))
@@ -151,7 +147,23 @@ class Answers:
             values = [(FAILED, packed, ())] * count
             self._send(id, m.encode(m.WorkResults(id, values, micros)))
 
+    def interrupted(self, work: Work, start: float, where: TracebackType | None = None) -> None:
+        """Answer that somebody has cancelled what had begun.
+
+        Of tasks and async methods the error is of both kinds, as in Ray: cancelled, and with a
+        traceback of where they were.
+        """
+        execution = self._engine.execution
+        if execution.actor.id and not execution.actor.settings["is_async"]:
+            self.cancelled(work)
+            return
+        error = exceptions.TaskCancelledError(work.id.to_bytes(16, "big").hex())
+        name = execution.preparation.name_of(work)
+        packed = execution.remote_error(error.with_traceback(where), name)
+        self._send_error(work, packed, _micros(start))
+
     def cancelled(self, work: Work) -> None:
+        """Answer that somebody has cancelled what never began, or has ended without a value."""
         error = exceptions.TaskCancelledError(
             work.id.to_bytes(16, "big").hex(), self._engine.execution.preparation.name_of(work)
         )

@@ -2,7 +2,8 @@
 
     <session>/unpacked/0/      the content of the first, 1/ of the second, …
 
-Each is unpacked once for a session, and once more when the file has changed since.
+Each is unpacked once for a session, and once more when the file has changed since. What was
+unpacked outlives its file.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ class Archives:
     def __init__(self, session_dir: str) -> None:
         self._place = os.path.join(session_dir, "unpacked")
         self._folders: dict[tuple[str, int, int], str] = {}
+        self._latest: dict[str, str] = {}  # by what was given
 
     def folder_of(self, given: Any) -> str | None:
         """Return the folder with the content of an archive; None for what is no archive.
@@ -35,12 +37,13 @@ class Archives:
         text = os.fspath(given)
         path = os.path.abspath(text.removeprefix(_URI))
         if not path.endswith(_SUFFIXES) or not os.path.isfile(path):
-            return None
+            return self._latest.get(text)
         found = os.stat(path)
         key = (text, found.st_mtime_ns, found.st_size)
         if key not in self._folders:
             folder = self._unpack(path)
             self._folders[key] = _only_folder(folder) if text.startswith(_URI) else folder
+        self._latest[text] = self._folders[key]
         return self._folders[key]
 
     def _unpack(self, path: str) -> str:
@@ -50,7 +53,7 @@ class Archives:
         try:
             with zipfile.ZipFile(path) as archive:
                 archive.extractall(folder)
-        except (OSError, zipfile.BadZipFile) as error:
+        except Exception as error:  # damaged, encrypted, packed in another way, no room
             raise ValueError(f"{path} cannot be unpacked to {folder}: {error}") from error
         return folder
 

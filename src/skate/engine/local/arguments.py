@@ -78,7 +78,7 @@ def _dumps(args: tuple[object, ...], kwargs: dict[str, object]) -> Serialized:
 
 def _named(args: tuple[object, ...], kwargs: dict[str, object]) -> Iterator[tuple[str, Any]]:
     for position, value in enumerate(args):
-        yield f"argument {position}", value
+        yield f"the argument {position}", value
     yield from kwargs.items()
 
 

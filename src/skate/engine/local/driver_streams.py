@@ -82,6 +82,7 @@ class DriverStreams(DriverWaits):
         self, generator: ObjectRef[object], index: int, callback: Callable[[], None]
     ) -> None:
         stream = self._stream_of(generator)
+        self.refuse_if_ended(generator)
         with self.lock:
             stream.when_ready(index, lambda: self.reactor.after.append(callback))
         self.reactor.interrupt()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import time
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -14,7 +15,7 @@ from skate._core import serialization
 from skate._core.accelerators import NUMBERED, visible_ids
 from skate._core.refs import ObjectRef, ObjectRefGenerator
 from skate._core.serialization import Serialized
-from skate.engine import install_engine, installed_engine
+from skate.engine import end_with_program, install_engine, installed_engine
 from skate.engine.base import (
     ActorMeta,
     ActorOptions,
@@ -99,6 +100,7 @@ class LocalEngine(DriverStreams, Asking):
             labels={"ray.io/node-id": node_id, **(labels or {})},
             runtime_env=dict(runtime_env or {}),
             visible_accelerators={name: visible_ids(name) for name in NUMBERED if name in total},
+            began=time.time(),
         )
         self.interrupts: Interrupts = Interrupts(self.reactor, self.lock)
         undo.callback(self.interrupts.close)
@@ -122,7 +124,7 @@ class LocalEngine(DriverStreams, Asking):
         self.hub.planner.prepare_environment()
         self.reactor.start_courier()
         _engines.add(self)  # last, as is the next: what failed to start is nobody's to end
-        atexit.register(self.shutdown)
+        atexit.register(self._end_with_program)
 
     def _ports(self) -> Ports:
         return Ports(
@@ -134,6 +136,7 @@ class LocalEngine(DriverStreams, Asking):
             self.on_complete,
             self.next_id,
             self.output.log,
+            self.output.recent.since,
         )
 
     def _recycle(self, segment: str) -> None:
@@ -164,7 +167,7 @@ class LocalEngine(DriverStreams, Asking):
 
     def put(self, value: object) -> ObjectRef[Any]:
         self.interrupts.look_briefly()
-        return self._put(serialization.dumps(value))
+        return self._put(serialization.dumps(value, "the put value"))
 
     def _put(self, serialized: Serialized) -> ObjectRef[Any]:
         kind, data = self._keep(serialized)
@@ -409,7 +412,7 @@ class LocalEngine(DriverStreams, Asking):
         return Context(
             job_id=self.info.job_id,
             node_id=self.info.node_id,
-            worker_id="0" * 56,
+            worker_id=self.info.driver_id,
             namespace=self.info.namespace,
             runtime_env=dict(self.info.runtime_env),
             session_name=self.session.name,
@@ -429,11 +432,14 @@ class LocalEngine(DriverStreams, Asking):
         with self.interrupts.held():
             self._shut_down()
 
+    def _end_with_program(self) -> None:
+        end_with_program(self)
+
     def _shut_down(self) -> None:
         if self.closed:
             return
         self.closed = True
-        atexit.unregister(self.shutdown)
+        atexit.unregister(self._end_with_program)
         with self.lock:
             self._note_unread()
             self._fail_waiters()
@@ -452,7 +458,7 @@ class LocalEngine(DriverStreams, Asking):
         """Detach in a forked child of the driver: the engine is the parent's, its sockets too."""
         self.closed = True
         self.interrupts.detach_in_child()
-        atexit.unregister(self.shutdown)
+        atexit.unregister(self._end_with_program)
         if installed_engine() is self:
             install_engine(None)
         self.hub.processes.detach_in_child()

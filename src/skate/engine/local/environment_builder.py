@@ -4,7 +4,8 @@
            ◄─ stdout: {"python": path} or {"error": text}
 
 What runs, in a process group that ends with the driver: `venv`, then pip (or uv, conda). pip sees
-what the driver sees (`_PARENT` below), and installs what is missing or has another version.
+what the driver sees (`_PARENT` below), and installs what is missing or has another version. No
+tool imports from the directory that it runs in: files there have any names, and may be anybody's.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def _make_venv(path: str) -> str:
 
     venv.EnvBuilder(symlinks=True, with_pip=False).create(path)
     python = os.path.join(path, "bin", "python")
-    where = _output([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"])
+    where = _output([python, "-Ic", "import sysconfig; print(sysconfig.get_path('purelib'))"])
     lines = [f"import site; site.addsitedir({folder!r})\n" for folder in site_folders()]
     with open(os.path.join(where, _PARENT), "w") as file:
         file.writelines(lines)
@@ -131,7 +132,7 @@ def _install(
         check = [uv, "pip", "check", *at]
     else:
         own = wanted.tool == "pip" and wanted.tool_version
-        pip = [python, "-m", "pip"] if own else _pip(path, python, run)
+        pip = [python, "-Im", "pip"] if own else _pip(path, python, run)
         run([*pip, "install", *_QUICK, "-r", requirements, *wanted.options])
         check = [*pip, "check"]
     if wanted.check:
@@ -153,10 +154,17 @@ def _pip(path: str, python: str, run: Callable[[Sequence[str]], None]) -> list[s
     """Return the command that installs into the environment: the pip of this process, if it
     can."""
     if (_pip_version() or (0, 0)) >= _PIP_THAT_INSTALLS_ELSEWHERE:
-        return [sys.executable, "-m", "pip", "--python", python]
+        return [sys.executable, _place_of_pip(), "--python", python]
     if not os.path.exists(os.path.join(path, "bin", "pip")):
-        run([python, "-m", "ensurepip"])
-    return [python, "-m", "pip"]
+        run([python, "-Im", "ensurepip"])
+    return [python, "-Im", "pip"]
+
+
+def _place_of_pip() -> str:
+    """Return the folder of the pip of this process, which can be run as a program."""
+    from importlib.metadata import distribution
+
+    return str(distribution("pip").locate_file("pip"))
 
 
 def _pip_version() -> tuple[int, ...] | None:
@@ -183,7 +191,7 @@ def _which(name: str) -> str:
 def _checked(python: str) -> str:
     """Return the interpreter, if what is pickled here can be run there."""
     here = f"{sys.version_info[0]} {sys.version_info[1]} {sys.implementation.name}"
-    there = _output([python, "-c", _VERSION])
+    there = _output([python, "-Ic", _VERSION])
     if there != here:
         raise BuildError(
             f"{python} is Python {there!r}, and this program runs on {here!r}: functions can "

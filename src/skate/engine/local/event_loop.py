@@ -15,6 +15,7 @@ import contextvars
 import inspect
 import threading
 import time
+from collections import OrderedDict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -126,8 +127,10 @@ class _Lane:
     def __init__(self, execution: Execution, loop: asyncio.AbstractEventLoop, size: int) -> None:
         self._execution = execution
         self._loop = loop
-        self._limit = asyncio.Semaphore(size)
+        self._free = size
         self._tasks: dict[int, asyncio.Task[None]] = {}
+        # For a place, in their order; the first of many is slow to find in a plain dictionary.
+        self._waiting: OrderedDict[int, Work] = OrderedDict()
         self._flush_planned = False
         self._thread: threading.Thread | None = None
         self.context = contextvars.copy_context()  # in which calls begin, whoever reads them
@@ -145,7 +148,8 @@ class _Lane:
         self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
 
     def end(self) -> None:
-        """Cancel what runs in a thread of its own."""
+        """Begin nothing more, and cancel what runs in a thread of its own."""
+        self._waiting.clear()  # or they would have the places of those that are cancelled
         if self._thread is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(_END_SECONDS)
@@ -162,20 +166,44 @@ class _Lane:
             self._execution.answers.cancelled(work)
             self.plan_flush()
             return
-        task = self._loop.create_task(self._limited(work))
+        if self._free:
+            self._free -= 1
+            self._begin(work)
+        else:
+            self._waiting[id] = work
+
+    def _begin(self, work: Work) -> None:
+        id = work.id
+        task = self._loop.create_task(self._tracked(work))
         self._tasks[id] = task
-        task.add_done_callback(lambda _: self._tasks.pop(id, None))
+        task.add_done_callback(lambda task: self._ended(id, task))
+
+    def _ended(self, id: int, task: asyncio.Task[None]) -> None:
+        """Give the place to whoever waits, after those have gone on that the call has woken."""
+        if self._tasks.get(id) is task:  # else the call was tried again, and has begun
+            del self._tasks[id]
+        if self._waiting:
+            self._begin(self._waiting.popitem(last=False)[1])
+        else:
+            self._free += 1
 
     def cancel(self, id: int) -> None:
-        task = self._tasks.get(id)
-        if task is not None:
-            self._loop.call_soon_threadsafe(task.cancel)
+        with suppress(RuntimeError):  # the loop has ended, and its calls with it
+            self._loop.call_soon_threadsafe(self._cancel, id)
 
-    async def _limited(self, work: Work) -> None:
+    def _cancel(self, id: int) -> None:
+        work = self._waiting.pop(id, None)
+        task = self._tasks.get(id)
+        if work is not None:
+            self._execution.answers.cancelled(work)
+            self.plan_flush()
+        elif task is not None:
+            task.cancel()
+
+    async def _tracked(self, work: Work) -> None:
         try:
-            async with self._limit:
-                if not self._execution.exiting:  # else it is for the hub to tell
-                    await self.perform(work)
+            if not self._execution.exiting:  # else it is for the hub to tell
+                await self.perform(work)
         except asyncio.CancelledError:
             if not self._execution.ended.done:  # then the hub tells how the actor ended
                 self._execution.answers.cancelled(work)
@@ -209,9 +237,12 @@ class _Lane:
                     execution.answers.give(work, value, start)
             except BaseException as error:
                 if not execution.ends_actor(work, error):
-                    if isinstance(error, asyncio.CancelledError):
+                    if not isinstance(error, asyncio.CancelledError):
+                        execution.answers.fail(work, error, start)
+                    elif work.id in execution.cancelled:
+                        execution.answers.interrupted(work, start, error.__traceback__)
+                    else:
                         raise
-                    execution.answers.fail(work, error, start)
         self.plan_flush()
 
     async def _stream(self, work: Work, items: Any, start: float) -> None:

@@ -408,10 +408,11 @@ class Execution:
 
     def captured(self, options: Options) -> Options:
         """Return options of a child: in the parent's environment, and in its placement group if
-        that captures children."""
+        that captures children, or the child asks for it."""
         running = running_now.get()
         settings: WorkSettings = {**self.actor.settings, **(running.settings if running else {})}
-        group = settings.get("placement_group") if settings.get("capture_child_tasks") else None
+        is_captured = settings.get("capture_child_tasks") or options.capture_child_tasks
+        group = settings.get("placement_group") if is_captured else None
         env = settings.get("runtime_env")
         if group is None and env is None:
             return options

@@ -317,6 +317,7 @@ class PrintText(NamedTuple):
     stream: int  # 1 or 2
     label: str
     text: str
+    task_id: int  # 0: printed by no task
 
 
 class RecordSpan(NamedTuple):

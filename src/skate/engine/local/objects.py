@@ -214,6 +214,12 @@ class ObjectTable(ABC):
             raise exceptions.StaleReferenceError(ref.hex())
         return ref._entry  # type: ignore[no-any-return]
 
+    def refuse_if_ended(self, ref: ObjectRef[object]) -> None:
+        """Raise a StaleReferenceError where nothing comes any more: after the end of the session,
+        and in a forked process, which has the engine of its parent (and locks in any state)."""
+        if self.reactor.closed:
+            raise exceptions.StaleReferenceError(ref.hex())
+
     # -- completion ----------------------------------------------------------------------------
 
     def complete(self, entry: ObjectEntry, kind: int, data: object) -> None:
@@ -239,6 +245,8 @@ class ObjectTable(ABC):
 
     def add_done_callback(self, ref: ObjectRef[object], callback: Callable[[], None]) -> None:
         entry = self.entry_of(ref)
+        if entry.kind is None:
+            self.refuse_if_ended(ref)
         with self.lock:
             if entry.kind is None:
                 self.on_complete(entry, lambda _: self.reactor.after.append(callback))

@@ -117,9 +117,10 @@ class Preparation:
             raise unknown_concurrency_group(group, ())
         args, kwargs = self._arguments(id, kind, data, dependencies)
         function = actor.method(method)
-        if method != self._shown:
-            self._shown = method
-            self._title.show(f"{actor.label}.{method}")
+        given = settings.get("name") if settings else None
+        if (given or method) != self._shown:
+            self._shown = given or method
+            self._title.show(given or f"{actor.label}.{method}")
         return function, args, kwargs, Running(id, method, actor.print_label, settings)
 
     def _creation(self, work: Work) -> Prepared:

@@ -56,9 +56,11 @@ class Printer(io.TextIOBase):
             self._send(line + "\n")
 
     def _send(self, text: str) -> None:
-        label = self._engine.execution.label()
+        execution = self._engine.execution
+        running = execution.current()
+        task = running.id if running is not None else 0
         with self._engine.lock:
-            self._engine.send(m.PrintText(self._number, label, text))
+            self._engine.send(m.PrintText(self._number, execution.label(), text, task))
         self._engine.reactor.flush()
 
     def writable(self) -> bool:

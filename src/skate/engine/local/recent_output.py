@@ -1,4 +1,4 @@
-"""What workers have printed lately, for `skate logs`."""
+"""What workers have printed lately, for `skate logs` and `skate.util.state.get_log`."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ class Printed(NamedTuple):
     stream: int  # 1 is standard output, 2 standard error
     label: str  # the function or actor
     text: str
+    task: int  # that printed it; 0: none
 
 
 class RecentOutput:
@@ -28,11 +29,11 @@ class RecentOutput:
         self._size = 0
         self._number = 0
 
-    def add(self, pid: int, stream: int, label: str, text: str) -> None:
+    def add(self, pid: int, stream: int, label: str, text: str, task: int) -> None:
         """Keep a piece, and let go of the oldest ones."""
         self._number += 1
         self._size += len(text)
-        self._kept.append(Printed(self._number, time.time(), pid, stream, label, text))
+        self._kept.append(Printed(self._number, time.time(), pid, stream, label, text, task))
         while self._size > _MOST_CHARACTERS and len(self._kept) > 1:
             self._size -= len(self._kept.popleft().text)
 

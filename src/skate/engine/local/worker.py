@@ -155,7 +155,7 @@ class WorkerEngine(ObjectTable, Asking):
     # -- objects -------------------------------------------------------------------------------
 
     def put(self, value: object) -> ObjectRef[Any]:
-        return self._put(serialization.dumps(value))
+        return self._put(serialization.dumps(value, "the put value"))
 
     def _put(self, serialized: Serialized) -> ObjectRef[Any]:
         kind, data = self.keep(serialized)
@@ -374,6 +374,7 @@ class WorkerEngine(ObjectTable, Asking):
     def stream_next(
         self, generator: ObjectRef[object], index: int, timeout: float | None
     ) -> ObjectRef[Any] | None:
+        self.refuse_if_ended(generator)
         id = self.request("stream_next", generator._id, index, timeout, blocking=True)
         return None if id is None else self.given(id)
 
@@ -393,9 +394,11 @@ class WorkerEngine(ObjectTable, Asking):
             return ref
 
     def stream_ready(self, generator: ObjectRef[object], index: int) -> bool:
+        self.refuse_if_ended(generator)
         return bool(self.request("stream_ready", generator._id, index))
 
     def stream_finished(self, generator: ObjectRef[object], index: int) -> bool:
+        self.refuse_if_ended(generator)
         return bool(self.request("stream_finished", generator._id, index))
 
     def stream_close(self, generator: ObjectRef[object], index: int) -> None:
@@ -407,6 +410,7 @@ class WorkerEngine(ObjectTable, Asking):
     def add_stream_callback(
         self, generator: ObjectRef[object], index: int, callback: Callable[[], None]
     ) -> None:
+        self.refuse_if_ended(generator)
         with self.lock:
             entry = self._watch_item(generator, index)
             self.on_complete(entry, lambda _: self.reactor.after.append(callback))

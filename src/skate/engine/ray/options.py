@@ -92,8 +92,11 @@ def _strategy(options: TaskOptions | ActorOptions) -> object:
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
     group = options.placement_group
-    if group is None:
+    if not group and options.strategy is not None:
         return _spread(options.strategy)
+    if group is None:
+        captures = options.capture_child_tasks
+        return PlacementGroupSchedulingStrategy("default", -1, True) if captures else None
     if group is False or group.is_empty:
         return PlacementGroupSchedulingStrategy(placement_group=None)
     return PlacementGroupSchedulingStrategy(

@@ -66,6 +66,13 @@ class HubActor:
     def name(self) -> str | None:
         return self.options.name
 
+    @property
+    def at_once(self) -> int:
+        """Return how many calls it runs side by side, at the most."""
+        settings = self.creation.plan.settings or {}
+        groups = settings.get("concurrency_groups") or {}
+        return int(settings.get("max_concurrency", 1)) + sum(groups.values())
+
     # -- calls ---------------------------------------------------------------------------------
 
     def add_call(self, task: HubTask) -> list[HubTask]:

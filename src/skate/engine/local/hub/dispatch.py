@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,7 @@ class Dispatch:
         """Send a task, or the construction of an actor with the calls that waited for it."""
         if self._guard.asleep:
             self._guard.wake()
+        task.sent = time.time()
         function = task.function
         assert function is not None
         if function.key not in worker.functions:
@@ -68,7 +70,7 @@ class Dispatch:
         for task in tasks:
             worker = actor.worker
             assert worker is not None
-            task.worker = worker
+            task.worker, task.sent = worker, time.time()
             worker.in_flight[task.id] = task
             kind, data = task.args
             plan = task.plan

@@ -111,6 +111,13 @@ def exitcode(worker: WorkerProcess) -> int | None:
     return None if worker.status is None else os.waitstatus_to_exitcode(worker.status)
 
 
+def ended_as_it_should(worker: WorkerProcess) -> bool:
+    """Return whether the process was asked to end, or has said that it would, and has done so.
+    After `os._exit(0)` in the middle of its work it has not."""
+    announced = worker.ending == MAX_CALLS or bool(worker.last_words)
+    return worker.ending == NOT_NEEDED or (worker.status == 0 and announced)
+
+
 def _signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,9 @@ class HubGroup:
         self.strategy = strategy
         self.name = name
         self.state: str = "PENDING"
+        self._made = time.monotonic()
+        self._tries = 0
+        self._waited_seconds = 0.0  # before all was reserved
         self.pools: list[ResourcePool] = []
         self._allocations: list[Allocation] = []
 
@@ -55,6 +59,7 @@ class HubGroup:
 
     def reserve(self, machine: ResourcePool) -> bool:
         """Take all bundles, or none."""
+        self._tries += 1
         taken: list[Allocation] = []
         for demand in self.demands:
             allocation = machine.take(demand)
@@ -66,6 +71,7 @@ class HubGroup:
         self._allocations = taken
         self.pools = [ResourcePool(a.demand, a.numbered) for a in taken]
         self.state = "CREATED"
+        self._waited_seconds = time.monotonic() - self._made
         return True
 
     def give_back(self, machine: ResourcePool) -> None:
@@ -99,5 +105,11 @@ class HubGroup:
             "bundles_to_node_id": dict.fromkeys(range(len(self.bundles)), placed),
             "strategy": self.strategy,
             "state": self.state,
-            "stats": {"scheduling_state": "FINISHED" if placed else "QUEUED"},
+            "stats": {
+                "end_to_end_creation_latency_ms": 1000 * self._waited_seconds,
+                "scheduling_latency_ms": 1000 * self._waited_seconds,
+                "scheduling_attempt": self._tries,
+                "highest_retry_delay_ms": 0.0,
+                "scheduling_state": "FINISHED" if placed else "QUEUED",
+            },
         }

@@ -224,12 +224,14 @@ class Hub:
             except Exception:
                 sys.excepthook(*sys.exc_info())
 
-    def _on_print(self, worker: WorkerProcess, stream: int, label: str, text: str) -> None:
+    def _on_print(
+        self, worker: WorkerProcess, stream: int, label: str, text: str, task_id: int
+    ) -> None:
         # Now, so that it is out before the result that follows. Not under the engine's lock: the
         # stream may have one of its own, held by somebody who waits for the engine's.
         self._ports.lock.release()
         try:
-            self._ports.print_text(worker.pid, stream, label, text)
+            self._ports.print_text(worker.pid, stream, label, text, task_id)
         finally:
             self._ports.lock.acquire()
 

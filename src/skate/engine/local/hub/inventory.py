@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from skate import exceptions
@@ -11,7 +14,7 @@ from skate._core import serialization
 from skate.engine.local.hub import actors, errors
 from skate.engine.local.hub.resources import from_units
 from skate.engine.local.hub.work import TaskRun
-from skate.engine.local.objects import FAILED, INLINE, STORED, ObjectEntry
+from skate.engine.local.objects import INLINE
 
 if TYPE_CHECKING:
     from skate._core.serialization import Packed
@@ -41,13 +44,13 @@ _ERROR_TYPES: dict[type, str] = {
 
 
 def rows(info: SessionFacts, state: State, kind: str) -> list[Row]:
-    """Return all rows of a kind: "actors", "tasks", "objects", "workers" or "live_workers"."""
+    """Return all rows of one of the kinds below."""
     make: dict[str, Callable[[SessionFacts, State], list[Row]]] = {
         "actors": _actors,
         "tasks": _tasks,
-        "objects": _objects,
-        "workers": lambda info, state: [*_live_workers(info, state), *state.ended_workers],
+        "workers": _workers,
         "live_workers": _live_workers,
+        "runtime_envs": _runtime_envs,
     }
     return make[kind](info, state)
 
@@ -75,6 +78,7 @@ def actor_row(info: SessionFacts, actor: HubActor) -> Row:
         "required_resources": _demand(actor.creation),
         "death_cause": None,
         "is_detached": actor.options.detached,
+        "placement_group_id": _group_id(actor.creation.plan.asked),
         "num_restarts": actor.restarts,
         "repr_name": _repr_name(actor),
     }
@@ -101,7 +105,7 @@ def _tasks(info: SessionFacts, state: State) -> list[Row]:
     found = (entry.task for entry in [*state.entries.values()] if entry.kind is None)
     going_on = [_task_row(info, task) for task in dict.fromkeys(found) if task is not None]
     failures, ended = dict(state.failures), map(TaskRun._make, reversed(state.runs))
-    rows = going_on + [_ended_row(info, run, failures.get(run.id)) for run in ended]
+    rows = going_on + [_ended_row(info, run, failures.get((run.id, run.attempt))) for run in ended]
     said = {row["actor_id"]: row["repr_name"] for row in _actors(info, state)}
     for row in rows:
         name, method = row["func_or_class_name"], row["func_or_class_name"].rpartition(".")[2]
@@ -127,10 +131,28 @@ def _ended_row(info: SessionFacts, run: TaskRun, error: Packed | None) -> Row:
         "worker_id": _worker_id(run.worker) if ran else None,
         "worker_pid": run.pid if ran else None,
         **(failure_row(error) if run.failed else {"error_type": None, "error_message": None}),
-        "required_resources": {},
-        "start_time_ms": int(run.end * 1000 - run.micros / 1000) if ran else None,
-        "end_time_ms": int(run.end * 1000),
+        "language": "PYTHON",
+        "required_resources": from_units(run.asked[0]) if run.asked is not None else {},
+        "placement_group_id": _group_id(run.asked),
+        **_times(run.made, run.end - run.micros / 1e6 if ran else None, run.end, run.failed),
     }
+
+
+def _times(made: float, start: float | None, end: float | None, failed: bool) -> Row:
+    """Return when a task was submitted, began and ended, as columns and as events."""
+    ended = "FAILED" if failed else "FINISHED"
+    known = {"PENDING_ARGS_AVAIL": made, "RUNNING": start, ended: end}
+    shown = {state: int(seconds * 1000) for state, seconds in known.items() if seconds is not None}
+    return {
+        "creation_time_ms": shown["PENDING_ARGS_AVAIL"],
+        "start_time_ms": shown.get("RUNNING"),
+        "end_time_ms": shown.get(ended),
+        "events": [{"state": state, "created_ms": ms} for state, ms in shown.items()],
+    }
+
+
+def _group_id(asked: tuple[Mapping[str, int], int] | None) -> str | None:
+    return _hex(asked[1], 18) if asked is not None and asked[1] else None
 
 
 def run_name(run: TaskRun) -> str:
@@ -159,12 +181,12 @@ def failure_row(error: Packed | None) -> Row:
 
 
 def _task_row(info: SessionFacts, task: HubTask) -> Row:
-    worker = task.worker
+    worker, state = task.worker, task_state(task)
     return {
         "task_id": _hex(task.id, 24),
         "attempt_number": task.attempt,
         "name": task_name(task),
-        "state": task_state(task),
+        "state": state,
         "job_id": info.job_id,
         "actor_id": _hex(task.actor.id, 16) if task.actor is not None else None,
         "type": _task_type(task),
@@ -175,9 +197,10 @@ def _task_row(info: SessionFacts, task: HubTask) -> Row:
         "worker_pid": (worker.pid or None) if worker is not None else None,
         "error_type": None,
         "error_message": None,
+        "language": "PYTHON",
         "required_resources": _demand(task),
-        "start_time_ms": None,
-        "end_time_ms": None,
+        "placement_group_id": _group_id(task.plan.asked),
+        **_times(task.made, task.sent if state == "RUNNING" else None, None, False),
     }
 
 
@@ -212,40 +235,34 @@ def task_state(task: HubTask) -> str:
         return "PENDING_NODE_ASSIGNMENT"
     if not task.worker.pid:  # it is being forked
         return "SUBMITTED_TO_WORKER"
-    first = next(iter(task.worker.in_flight), None)
-    concurrent = task.actor is not None and task.actor.concurrent
-    return "RUNNING" if concurrent or first == task.id else "SUBMITTED_TO_WORKER"
+    at_once = task.actor.at_once if task.actor is not None and task.method else 1
+    in_flight = task.worker.in_flight
+    if len(in_flight) <= at_once or task.id in islice(in_flight, at_once):
+        return "RUNNING"
+    several = at_once > 1  # then Ray has another word for those that wait
+    return "PENDING_ACTOR_TASK_ORDERING_OR_CONCURRENCY" if several else "SUBMITTED_TO_WORKER"
 
 
 def _demand(task: HubTask) -> dict[str, float]:
     return from_units(task.plan.shape.demand) if task.plan.shape is not None else {}
 
 
-# -- objects and processes ------------------------------------------------------------------------
+# -- processes ----------------------------------------------------------------------------------
 
 
-def _objects(info: SessionFacts, state: State) -> list[Row]:
-    return [object_row(entry) for entry in [*state.entries.values()]]
+def _workers(info: SessionFacts, state: State) -> list[Row]:
+    """Return the driver, the workers, and those that have ended."""
+    return [_driver_row(info), *_live_workers(info, state), *state.ended_workers]
 
 
-def object_row(entry: ObjectEntry) -> Row:
-    """Return what is known of an object."""
-    status = "FINISHED" if entry.kind != FAILED else "FAILED"
-    if entry.kind is None:
-        status = task_state(entry.task) if entry.task is not None else "NIL"
+def _driver_row(info: SessionFacts) -> Row:
     return {
-        "object_id": f"{entry.id:056x}",
-        "object_size": _size(entry),
-        "spilled": entry.kind == STORED and str(entry.data[0]).startswith("d"),
-        "task_status": status,
-        "reference_count": entry.count,
+        **_process_row(info, 0, os.getpid(), info.began),
+        "worker_id": info.driver_id,
+        "worker_type": "DRIVER",
+        "state": "BUSY",
+        "runs": [],
     }
-
-
-def _size(entry: ObjectEntry) -> int:
-    if entry.kind == STORED:
-        return int(entry.data[1])
-    return len(entry.data) if isinstance(entry.data, (bytes, bytearray, memoryview)) else 0
 
 
 def _live_workers(info: SessionFacts, state: State) -> list[Row]:
@@ -254,18 +271,25 @@ def _live_workers(info: SessionFacts, state: State) -> list[Row]:
 
 def _worker_row(info: SessionFacts, worker: WorkerProcess) -> Row:
     return {
-        "worker_id": _worker_id(worker.number),
-        "is_alive": True,
+        **_process_row(info, worker.number, worker.pid or None, worker.began),
         "worker_type": "WORKER",
+        "state": _worker_state(worker),
+        "runs": [task.name for task in worker.in_flight.values() if task_state(task) == "RUNNING"],
+    }
+
+
+def _process_row(info: SessionFacts, number: int, pid: int | None, began: float) -> Row:
+    return {
+        "worker_id": _worker_id(number),
+        "is_alive": True,
         "exit_type": None,
         "exit_detail": None,
         "node_id": info.node_id,
         "ip": "127.0.0.1",
-        "pid": worker.pid or None,
-        "start_time_ms": int(worker.began * 1000),
+        "pid": pid,
+        "worker_launch_time_ms": int(began * 1000),
+        "start_time_ms": int(began * 1000),
         "end_time_ms": 0,
-        "state": _worker_state(worker),
-        "runs": [task.name for task in worker.in_flight.values() if task_state(task) == "RUNNING"],
     }
 
 
@@ -291,6 +315,31 @@ def _worker_state(worker: WorkerProcess) -> str:
     if worker.blocked:
         return "WAITING"
     return "BUSY" if worker.in_flight else "IDLE"
+
+
+# -- environments ---------------------------------------------------------------------------------
+
+
+def _runtime_envs(info: SessionFacts, state: State) -> list[Row]:
+    """Return the environment of the session, and those that tasks and actors use now."""
+    unfinished = (entry.task for entry in [*state.entries.values()] if entry.kind is None)
+    works = [*unfinished, *(actor.creation for actor in state.actors.values())]
+    settings = [task.plan.settings or {} for task in dict.fromkeys(works) if task is not None]
+    uses = Counter(one["runtime_env"] for one in settings if "runtime_env" in one)
+    envs = [(serialization.loads(packed), count) for packed, count in uses.items()]
+    if info.runtime_env and all(env != info.runtime_env for env, _ in envs):
+        envs.insert(0, (dict(info.runtime_env), 0))
+    return [
+        {
+            "runtime_env": env,
+            "success": True,
+            "creation_time_ms": 0.0,
+            "node_id": info.node_id,
+            "ref_cnt": count,
+            "error": None,
+        }
+        for env, count in envs
+    ]
 
 
 def _worker_id(number: int) -> str:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from skate import exceptions
 from skate._core import serialization
 from skate.engine.local.hub import actors, errors
-from skate.engine.local.hub.errors import NOT_NEEDED
 from skate.engine.local.hub.inventory import actor_row
 from skate.engine.local.hub.reachability import unreachable_actors
 from skate.engine.local.objects import FAILED, ObjectEntry
@@ -132,7 +131,7 @@ class ActorLifecycle:
     def lose_creator(self, worker: WorkerProcess) -> None:
         """End the actors that a process had made which was killed: whoever does its work again
         makes them again. One that ended as it should may have made them for others."""
-        if worker.status == 0 or worker.ending == NOT_NEEDED:
+        if errors.ended_as_it_should(worker):
             return
         reason = errors.creator_died(worker)
         for actor in list(self._actors.values()):
@@ -182,6 +181,7 @@ class ActorLifecycle:
         worker = actor.worker
         in_flight = worker.in_flight if worker is not None else {}
         sent = [task for task in in_flight.values() if task.method]
+        row = {**actor_row(self._info, actor), "state": actors.DEAD}  # with its last process
         unsent = actor.died(error)
         told = actor.entry.read = bool(unsent or sent)  # by the calls
         for task in unsent:
@@ -191,7 +191,7 @@ class ActorLifecycle:
                 self._tasks.fail(task, error)
         state = self._state
         state.deaths[actor.id] = error
-        state.ended_actors.append((actor_row(self._info, actor), error))
+        state.ended_actors.append((row, error))
         state.gone_actors += 1
         if actor.id in state.entries or not told:
             self._values.complete(actor.id, FAILED, error)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from skate.engine.local.hub.hub import Hub
     from skate.engine.local.hub.inventory import Row
     from skate.engine.local.hub.state import SessionFacts, State
-    from skate.engine.local.hub.work import HubTask
+    from skate.engine.local.hub.work import HubTask, TaskAttempt
 
 _MOST_TASKS = 2_000  # that ended well, of one answer
 _MOST_FAILURES = 100
@@ -34,7 +34,7 @@ class Gathered(NamedTuple):
 
     facts: Row
     runs: Sequence[tuple[Any, ...]]
-    failures: Sequence[tuple[int, Packed]]
+    failures: Sequence[tuple[TaskAttempt, Packed]]
     ended_actors: Sequence[tuple[Row, Packed]]
 
 
@@ -106,7 +106,7 @@ def told(found: Gathered) -> Row:
     Tasks are lists: name, process, when it ended, microseconds, whether it failed.
     """
     runs = [TaskRun._make(run) for run in found.runs]
-    failed = {run.id: run for run in runs if run.failed}
+    failed = {(run.id, run.attempt): run for run in runs if run.failed}
     kept = [run for run in runs if run.failed][-_MOST_TASKS:]
     if room := _MOST_TASKS - len(kept):
         kept += [run for run in runs if not run.failed][-room:]
@@ -115,7 +115,7 @@ def told(found: Gathered) -> Row:
         "tasks": [
             [inventory.run_name(run), run.pid, run.end, run.micros, run.failed] for run in kept
         ],
-        "failures": [_failure(id, error, failed.get(id)) for id, error in found.failures],
+        "failures": [_failure(key[0], error, failed.get(key)) for key, error in found.failures],
         "ended_actors": [inventory.ended_actor_row(row, why) for row, why in found.ended_actors],
     }
 

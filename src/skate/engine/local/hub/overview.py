@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from skate.engine.local.hub import inventory
+from skate.engine.local.hub.object_rows import object_row
 from skate.engine.local.hub.work import TaskRun
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ _INDEX_BITS = 0xFFFF  # of an id: which value of its task it is
 
 def summary(info: SessionFacts, state: State) -> Row:
     """Return how many workers, actors, tasks and bytes there are, by state."""
-    objects = inventory.rows(info, state, "objects")
+    objects = [object_row(entry) for entry in _entries(state)]
     spilled = sum(row["object_size"] for row in objects if row["spilled"])
     return {
         "workers": _counted(inventory.rows(info, state, "live_workers")),
@@ -52,7 +53,7 @@ def memory(state: State) -> list[Row]:
             "held_by": holders.get(id, []),
             "references": row["reference_count"],
         }
-        for id, row in ((entry.id, inventory.object_row(entry)) for entry in _entries(state))
+        for id, row in ((entry.id, object_row(entry)) for entry in _entries(state))
         if row["object_size"]
     ]
     return sorted(rows, key=lambda row: -row["size"])

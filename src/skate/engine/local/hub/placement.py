@@ -108,7 +108,7 @@ class PlacementGroups:
         for group in list(self._state.groups.values()):
             if group.maker is worker:
                 group.maker = None
-                if worker.status != 0:
+                if not errors.ended_as_it_should(worker):
                     self.remove(group.id)
 
     def _empty(self, group: HubGroup) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -65,8 +66,12 @@ class Planner:
         self._wanted: dict[Any, WantedEnvironment | None] = {}  # by what was asked for
 
     def prepare_environment(self) -> None:
-        """Begin to build the environment of the whole session, unless it says to wait."""
+        """Begin to build the environment of the whole session, unless it says to wait. Its
+        archives are unpacked at once: programs remove them when `init` has returned."""
         env = self._info.runtime_env
+        for given in (env.get("working_dir"), *(env.get("py_modules") or ())):
+            with suppress(ValueError):  # which those tasks are told that need it
+                self._archives.folder_of(given)
         wanted = self._wanted_environment(env)
         if wanted is not None and (env.get("config") or {}).get("eager_install", True):
             with self._lock:

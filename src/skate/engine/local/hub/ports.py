@@ -18,7 +18,8 @@ class Ports:
     """The lock and the reactor of the driver, its objects, its store, its output."""
 
     __slots__ = (
-        "complete", "lock", "new_id", "on_complete", "print_text", "reactor", "spilling", "store",
+        "complete", "lock", "new_id", "on_complete", "print_text", "printed", "reactor",
+        "spilling", "store",
     )  # fmt: skip
 
     def __init__(
@@ -30,7 +31,8 @@ class Ports:
         complete: Callable[[ObjectEntry, int, object], None],
         on_complete: Callable[[ObjectEntry, Callable[[ObjectEntry], None]], None],
         new_id: Callable[[], int],
-        print_text: Callable[[int, int, str, str], None],
+        print_text: Callable[[int, int, str, str, int], None],
+        printed: Callable[[int], list[dict[str, object]]],
     ) -> None:
         self.lock: threading.RLock = lock
         self.reactor: Reactor = reactor
@@ -43,8 +45,10 @@ class Ports:
             on_complete
         )
         self.new_id: Callable[[], int] = new_id
-        # Prints for a pid: a stream, a label, a text.
-        self.print_text: Callable[[int, int, str, str], None] = print_text
+        # Prints for a pid: a stream, a label, a text, the task.
+        self.print_text: Callable[[int, int, str, str, int], None] = print_text
+        # Returns what was printed lately, after the piece of that number.
+        self.printed: Callable[[int], list[dict[str, object]]] = printed
 
     def call_later(self, delay: float, callback: Callable[[], None]) -> None:
         """Call with the lock held, after `delay` seconds."""

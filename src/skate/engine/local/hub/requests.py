@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from skate import exceptions
 from skate.engine.local.hub import inventory
 from skate.engine.local.hub.actors import DEAD
+from skate.engine.local.hub.object_rows import all_object_rows
 from skate.engine.local.hub.resources import UNIT, from_units, to_units
 from skate.engine.local.hub.timeline import events
 from skate.engine.local.objects import STORED
@@ -66,10 +67,18 @@ class Requests:
             "nodes": self._nodes,
             "remove_group": placement.remove,
             "set_resource": self._set_resource,
-            "state": lambda kind: inventory.rows(info, state, kind),
+            "state": self.rows,
             "timeline": lambda: events(state),
             "waits": self._waits_for,
         }
+
+    def rows(self, kind: str) -> list[dict[str, Any]]:
+        """Return what there is of a kind, as `Engine.state` says."""
+        if kind == "objects":
+            return all_object_rows(self._state)
+        if kind == "printed":
+            return self._ports.printed(0)
+        return inventory.rows(self._info, self._state, kind)
 
     # -- actors and tasks ----------------------------------------------------------------------
 

@@ -60,6 +60,7 @@ _IMPORTED_WHEN_IDLE = {
 # Quick enough for the light server, though not in each of many workers.
 _OWN = ("skate.tune.execution.worker",)
 _SLOWEST = ("tensorflow",)  # nobody should wait for it who does not use it
+_CONTROL_DESCRIPTOR = 3  # of the control socket, in a server
 _END_SECONDS = 1.0  # for a server that is to end
 _MOST_UNDER_WAY = 32  # requests that a server has and has not answered; many more would not fit
 WARM_UP_SECONDS = 0.3  # after the first worker; shorter programs need no warm server
@@ -75,6 +76,20 @@ class Interpreter(NamedTuple):
 def _python_of(interpreter: Interpreter | None) -> str:
     """Return the path of an interpreter; None is that of this process."""
     return sys.executable if interpreter is None else interpreter.executable
+
+
+def _spawn(command: list[str], control: int) -> int:
+    """Start a server, whose end of the control socket is `control` here, and return its pid."""
+    return os.posix_spawn(
+        command[0],
+        command,
+        os.environ,
+        file_actions=[
+            (os.POSIX_SPAWN_DUP2, control, _CONTROL_DESCRIPTOR),
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        ],
+        setpgroup=0,  # Ctrl-C is for the driver
+    )
 
 
 class ForkRequests:
@@ -147,20 +162,11 @@ class ForkServer:
         self.control: socket.socket = ours
         self.control.setblocking(False)
         self.requests: ForkRequests = ForkRequests(self.control)
-        fd = 3
         around = forkserver.path_around() if interpreter is not None else None
-        python = _python_of(interpreter)
+        python, fd = _python_of(interpreter), _CONTROL_DESCRIPTOR
         try:
-            self.pid: int = os.posix_spawn(
-                python,
-                forkserver.command(python, around, fd, session_dirs, preload, later or []),
-                os.environ,
-                file_actions=[
-                    (os.POSIX_SPAWN_DUP2, theirs.fileno(), fd),
-                    (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-                ],
-                setpgroup=0,  # Ctrl-C is for the driver
-            )
+            command = forkserver.command(python, around, fd, session_dirs, preload, later or [])
+            self.pid: int = _spawn(command, theirs.fileno())
         except BaseException:
             self.control.close()
             raise

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from skate.engine.local.hub.actors import HubActor
     from skate.engine.local.hub.groups import HubGroup
     from skate.engine.local.hub.inventory import Row
-    from skate.engine.local.hub.work import ExportedFunction
+    from skate.engine.local.hub.work import ExportedFunction, HubTask, TaskAttempt
     from skate.engine.local.hub.workers import WorkerProcess
     from skate.engine.local.objects import ObjectEntry
 
@@ -35,6 +35,12 @@ class SessionFacts(NamedTuple):
     labels: Mapping[str, str]
     runtime_env: Mapping[str, Any]
     visible_accelerators: Mapping[str, Sequence[int | str] | None]  # by resource; None: all
+    began: float = 0.0  # seconds since the epoch
+
+    @property
+    def driver_id(self) -> str:
+        """The id of the driver as a process: as long as those of workers, and none of them."""
+        return self.job_id.ljust(56, "f")
 
 
 class State:
@@ -55,14 +61,14 @@ class State:
         self.removed_groups: deque[HubGroup] = deque(maxlen=_MOST_REMOVED_GROUPS)
         self.runs: deque[tuple[Any, ...]] = deque(maxlen=_MOST_RUNS)  # as of `run_of`
         self.ended_tasks = 0  # how many there were of the former
-        self.failures: deque[tuple[int, Packed]] = deque(maxlen=_MOST_FAILURES)  # by task
+        self.failures: deque[tuple[TaskAttempt, Packed]] = deque(maxlen=_MOST_FAILURES)
         self.remembered_failures: int = 0  # so far
         # Named by the program: name, beginning, microseconds, further values, process.
         self.spans: deque[tuple[str, float, int, dict[str, Any], int]] = deque(maxlen=_MOST_RUNS)
         self.answered: list[WorkerProcess] = []  # who may have room for more work
 
-    def remember_failure(self, task: int, error: Packed) -> None:
-        """Keep the error of a task for those who list tasks, if it is small and plain."""
+    def remember_failure(self, task: HubTask, error: Packed) -> None:
+        """Keep the error of an attempt for those who list tasks, if it is small and plain."""
         if isinstance(error, bytes) and len(error) <= _LARGEST_FAILURE_BYTES:
-            self.failures.append((task, error))
+            self.failures.append(((task.id, task.attempt), error))
             self.remembered_failures += 1

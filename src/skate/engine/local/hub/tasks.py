@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from skate.engine.local.hub.workers import WorkerProcess
 
 _EVICTED_SECONDS = 1.0  # before a task is tried again that was ended for lack of memory
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 1.0  # before one that has raised repeatedly
 
 
 class TaskEvents(Protocol):
@@ -140,7 +141,7 @@ class TaskLifecycle:
         self._finished(worker, task, micros, kind == FAILED)
 
     def _failed(self, task: HubTask, id: int, error: Packed) -> None:
-        self._state.remember_failure(id, error)
+        self._state.remember_failure(task, error)
         entry = self._entries.get(id)
         if task.actor is not None and not task.method:
             self._events.construction_failed(task.actor, error)
@@ -148,7 +149,8 @@ class TaskLifecycle:
             self._streaming.add_error(entry.stream, error)  # which is told there, and only there
             self._values.complete_with_none(id)
         else:
-            self._values.complete(id, FAILED, error)
+            for each in task.return_ids:  # several, where the last retry of such a task failed
+                self._values.complete(each, FAILED, error)
 
     def on_results(
         self, worker: WorkerProcess, id: int, values: Sequence[m.WorkerValue], micros: int
@@ -163,7 +165,7 @@ class TaskLifecycle:
                 self._values.complete(id + offset, kind, data, contained)
         if task is not None:
             if kind == FAILED:
-                self._state.remember_failure(id, data)
+                self._state.remember_failure(task, data)
             self._finished(worker, task, micros, kind == FAILED)
 
     def on_retry(
@@ -172,16 +174,34 @@ class TaskLifecycle:
         """Retry a task that raised what its options allow to be retried."""
         task = worker.in_flight.get(id)
         if task is None or task.cancelled or not task.may_retry():
+            if task is not None and task.cancelled and task.may_retry():
+                data = errors.packed(errors.cancelled(task))  # not what a retry would have mended
             self.on_result(worker, id, kind, data, (), micros)
             return
         del worker.in_flight[id]
-        task.attempt += 1
+        self._state.remember_failure(task, data)
+        self._try_again(worker, task, micros)
         if task.method:
             assert task.actor is not None
             self._dispatch.send_calls(task.actor, [task])
         else:
             self._answered.append(worker)
+            self._requeue_after_a_pause(task)
+
+    def _requeue_after_a_pause(self, task: HubTask) -> None:
+        """What has failed once may pass by at once; what goes on failing needs longer."""
+        if task.attempt == 1:
             self._scheduler.requeue(task)
+            return
+        task.worker = None
+        doubled = _FIRST_PAUSE_SECONDS * 2 ** min(task.attempt - 2, 10)
+        pause = min(doubled, _LONGEST_PAUSE_SECONDS)
+        self._ports.call_later(pause, lambda: self._enqueue_again(task))
+
+    def _try_again(self, worker: WorkerProcess, task: HubTask, micros: int) -> None:
+        self._runs.append(run_of(task, worker, micros, True))
+        self._state.ended_tasks += 1
+        task.attempt += 1
 
     def _finished(self, worker: WorkerProcess, task: HubTask, micros: int, failed: bool) -> None:
         function = task.function
@@ -260,7 +280,7 @@ class TaskLifecycle:
         task.cancelled = True  # so that queues skip it
         self._runs.append(run_of(task, task.worker, 0, True))
         self._state.ended_tasks += 1
-        self._state.remember_failure(task.id, error)
+        self._state.remember_failure(task, error)
         for id in task.return_ids:
             self._values.complete(id, FAILED, error)
         if task.actor is not None and not task.method:
@@ -296,7 +316,8 @@ class TaskLifecycle:
         elif worker.evicted is not None:
             self._evicted(worker.evicted, task)
         elif task.may_retry():
-            task.attempt += 1
+            self._state.remember_failure(task, errors.packed(errors.crashed(worker, task)))
+            self._try_again(worker, task, 0)
             self._scheduler.requeue(task)
         else:
             self.fail(task, errors.packed(errors.crashed(worker, task)))

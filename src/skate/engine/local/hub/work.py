@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from skate.engine.local.hub.actors import HubActor
@@ -44,7 +44,8 @@ class WorkPlan:
     """Options of a task or actor call, worked out once and shared by all calls that have them."""
 
     __slots__ = (
-        "max_calls", "num_returns", "retries", "settings", "shape", "simple", "streaming",
+        "asked", "max_calls", "num_returns", "retries", "settings", "shape", "simple",
+        "streaming",
     )  # fmt: skip
 
     def __init__(
@@ -64,6 +65,10 @@ class WorkPlan:
         )
         self.max_calls: int | None = max_calls
         self.streaming: bool = streaming
+        # What is remembered of the shape, which itself goes with those who use it.
+        self.asked: tuple[Mapping[str, int], int] | None = (
+            (shape.demand, shape.group.id if shape.group is not None else 0) if shape else None
+        )
         self.simple: bool = num_returns == 1 and not streaming  # one value: the usual case
 
 
@@ -74,8 +79,8 @@ class HubTask:
     """One run of a function, one actor construction, or one actor call."""
 
     __slots__ = (
-        "actor", "args", "attempt", "cancelled", "dependencies", "function", "id", "method",
-        "missing", "nested", "owner", "parent", "plan", "solo", "worker",
+        "actor", "args", "attempt", "cancelled", "dependencies", "function", "id", "made",
+        "method", "missing", "nested", "owner", "parent", "plan", "sent", "solo", "worker",
     )  # fmt: skip
 
     def __init__(
@@ -97,6 +102,8 @@ class HubTask:
         self.plan: WorkPlan = plan
         self.owner: WorkerProcess | None = owner  # None: the driver
         self.parent: int = parent  # the task that submitted it
+        self.made: float = time.time()
+        self.sent: float = 0.0  # to a worker, the last time
         self.missing: int = 0  # dependencies that are not there yet
         self.attempt: int = 0
         self.solo: bool = False  # was in flight with others when a worker died: goes alone now
@@ -127,6 +134,9 @@ class HubTask:
         return range(self.id, self.id + max(1, self.plan.num_returns))
 
 
+TaskAttempt: TypeAlias = tuple[int, int]  # the task's id, how often it was tried before
+
+
 class TaskRun(NamedTuple):
     """What is remembered of a task that has ended."""
 
@@ -139,9 +149,11 @@ class TaskRun(NamedTuple):
     worker: int  # 0: it never ran
     pid: int
     attempt: int
+    made: float
     end: float
     micros: int
     failed: bool
+    asked: tuple[Mapping[str, int], int] | None  # for units of resources, in which group
 
 
 def run_of(
@@ -159,7 +171,9 @@ def run_of(
         worker.number if worker is not None else 0,
         worker.pid if worker is not None else 0,
         task.attempt,
+        task.made,
         time.time(),
         micros,
         failed,
+        task.plan.asked,
     )

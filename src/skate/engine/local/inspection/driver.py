@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from skate._core.live_rows import all_live_rows, live_rows
-from skate.engine.local.hub import inventory, news, overview
+from skate.engine.local.hub import news, overview
 from skate.engine.local.inspection.inspection import Inspection, stacks_of
 
 if TYPE_CHECKING:
@@ -17,7 +17,17 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-_OF_THE_HUB = ("actors", "live_workers", "objects", "tasks", "workers")
+_OF_THE_HUB = (
+    "actors",
+    "live_workers",
+    "nodes",
+    "objects",
+    "placement_groups",
+    "printed",
+    "runtime_envs",
+    "tasks",
+    "workers",
+)
 
 
 def of_driver(engine: LocalEngine) -> Inspection:
@@ -64,7 +74,12 @@ class _DriverAnswers:
         if kind not in _OF_THE_HUB:
             return live_rows(kind)
         with self._engine.lock:
-            return inventory.rows(self._engine.info, self._engine.hub.state, kind)
+            requests = self._engine.hub.requests
+            if kind == "nodes":
+                return list(requests.answers["nodes"]())
+            if kind == "placement_groups":
+                return list(requests.answers["group_table"]().values())
+            return requests.rows(kind)
 
     def _news(self, ended: int, failed: int, gone: int, printed: int) -> Row:
         engine = self._engine

@@ -1,0 +1,5 @@
+"""The warning about what will go, for code that is no longer a part of Ray's interface."""
+
+
+class RayDeprecationWarning(DeprecationWarning):
+    """Something will go."""
