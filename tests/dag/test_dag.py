@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+import sys
+import types
 from typing import Any
 
 import pytest
 
 import skate
-from skate.dag import DAGNode, InputNode, MultiOutputNode
+from skate.dag import DAGContext, DAGNode, InputNode, MultiOutputNode
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -202,6 +204,81 @@ def test_a_compiled_graph() -> None:
         compiled.execute(1)
 
 
+def test_calls_of_an_actor_are_made_in_the_order_in_which_they_were_bound() -> None:
+    first, second = Account.remote(0), Account.remote(0)
+    with InputNode() as amount:
+        one = second.deposit.bind(first.deposit.bind(amount))
+        other = first.total.bind()
+        compiled = MultiOutputNode([other, one]).experimental_compile()
+    assert skate.get(compiled.execute(5)) == [5, 5]
+
+
+def test_what_a_compiled_graph_is_given() -> None:
+    with InputNode() as given:
+        compiled = add.bind(add.bind(given[0], given[1]), given.z).experimental_compile()
+    assert skate.get(compiled.execute(1, 2, z=3)) == 6
+    with pytest.raises(ValueError, match="must be called with 2 positional args, got 1"):
+        compiled.execute((1, 2))
+    with pytest.raises(ValueError, match="must be called with kwarg `z`"):
+        compiled.execute(1, 2)
+    with pytest.raises(ValueError, match=r"the kwargs \['z'\]; got \['y', 'z'\]"):
+        compiled.execute(1, 2, z=3, y=4)
+    with InputNode() as given:
+        compiled = double.bind(given[0]).experimental_compile()
+    assert skate.get(compiled.execute(4)) == 8
+    assert compiled.get_id() != double.bind(1).experimental_compile().get_id()
+    with InputNode() as given, InputNode() as other, pytest.raises(ValueError, match="one unique"):
+        add.bind(given, other).experimental_compile()
+
+
+def test_a_compiled_graph_may_take_its_actors_along() -> None:
+    account = Account.remote(0)
+    with InputNode() as amount:
+        compiled = account.deposit.bind(amount).experimental_compile()
+    assert skate.get(compiled.execute(1)) == 1
+    compiled.teardown(kill_actors=True)
+    assert compiled.is_teardown
+    with pytest.raises(skate.exceptions.ActorDiedError):
+        skate.get(account.total.remote())
+
+
+def test_a_compiled_graph_is_drawn(capsys: pytest.CaptureFixture[str]) -> None:
+    account = Account.remote(6)
+    low, high = account.halves.bind()
+    with InputNode() as given:
+        total = add.bind(add.bind(low, high), given)
+    compiled = MultiOutputNode([total, low]).experimental_compile()
+    text = compiled.visualize(format="ascii", view=True)
+    assert capsys.readouterr().out == f"{text}\n"
+    nodes, edges = text.partition("Edges Information:")[::2]
+    assert "Method: halves" in nodes
+    assert "ClassMethodOutputNode[1]" in nodes
+    numbers = {line.partition("[")[2]: line.split()[0] for line in nodes.splitlines()[1:-1]}
+    assert len(numbers) == 7
+    assert edges.count("--->") == 8 + 1  # and the legend
+    with pytest.raises(ValueError, match="ascii"):
+        compiled.visualize(format="ascii", channel_details=True)
+
+
+def test_a_picture_of_a_compiled_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    rendered = []
+
+    class Source:
+        def __init__(self, source: str, filename: str, format: str) -> None:
+            rendered.append((source, filename, format))
+
+        def render(self, view: bool) -> None: ...
+
+    compiled = double.bind(1).experimental_compile()
+    monkeypatch.setitem(sys.modules, "graphviz", types.SimpleNamespace(Source=Source))
+    dot = compiled.visualize("picture", format="svg", channel_details=True)
+    assert rendered == [(dot, "picture", "svg")]
+    assert "0 -> 1 [label=SharedMemoryType]" in dot
+    monkeypatch.setitem(sys.modules, "graphviz", None)
+    with pytest.raises(ImportError, match="ascii"):
+        compiled.visualize()
+
+
 def test_tensors_travel_through_shared_memory() -> None:
     node = double.bind(1)
     assert node.with_tensor_transport("shm", device="cpu") is node
@@ -278,3 +355,11 @@ def test_what_a_node_looks_like() -> None:
     node: DAGNode = add.bind(double.bind(1), Account.bind(2).total.bind())
     assert repr(node) == "add(double(1), Account(2).total())"
     assert repr(account.deposit.bind(amount=3)) == "Account.deposit(amount=3)"
+
+
+def test_settings_of_compiled_graphs_are_kept() -> None:
+    context = DAGContext.get_current()
+    assert context is DAGContext.get_current()
+    assert context.submit_timeout == 10
+    with pytest.raises(ValueError, match="read_iteration_timeout"):
+        DAGContext(read_iteration_timeout=2, get_timeout=1)

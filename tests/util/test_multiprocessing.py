@@ -6,15 +6,17 @@ import gc
 import itertools
 import multiprocessing
 import os
+import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import skate
 from skate.util.multiprocessing import Pool, TimeoutError
-from tests.support import PATIENCE, Flag, Tally, local_only, parallel
+from tests.support import PATIENCE, Flag, Tally, local_only, parallel, run_program
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -123,6 +125,21 @@ def test_an_exception_is_the_users_own_and_shows_where_it_happened() -> None:
         assert type(info.value) is ValueError
         assert "odd_only" in str(info.value.__cause__)
         assert pool.map(odd_only, [1, 3]) == [1, 3]
+
+
+@parallel
+def test_all_processes_have_their_part_in_short_calls() -> None:
+    with Pool(2) as pool:
+        assert len({pool.apply(os.getpid) for _ in range(4)}) == 2
+
+
+def test_in_programs_that_import_ray_an_exception_is_a_result_of_imap(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SKATE_AS_RAY", "1")
+    with Pool(2) as pool:
+        for results in (pool.imap(odd_only, [1, 2]), pool.imap_unordered(odd_only, [1, 2])):
+            assert {type(result) for result in results} == {int, ValueError}
 
 
 def test_imap_goes_on_after_an_exception() -> None:
@@ -347,3 +364,14 @@ def test_inline_everything_happens_in_the_callers_thread() -> None:
         seen = pool.map(lambda _: threading.get_ident(), range(5))
         pool.apply_async(square, (2,), callback=lambda _: threads.add(threading.get_ident()))
     assert {*seen, *threads} == {threading.get_ident()}
+
+
+def test_a_pool_that_is_never_closed_ends_quietly_with_its_program(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "from skate.util.multiprocessing import Pool\n"
+        "pool = Pool(1)\n"
+        "print(pool.map(abs, [-1, -2]))\n"
+    )
+    ran = run_program([sys.executable, program], check=True)
+    assert (ran.stdout, ran.stderr) == ("[1, 2]\n", "")

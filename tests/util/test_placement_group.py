@@ -16,7 +16,7 @@ from skate.util import (
     remove_placement_group,
 )
 from skate.util.placement_group import PlacementGroup, check_placement_group_index
-from tests.support import PATIENCE
+from tests.support import PATIENCE, local_only
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -163,3 +163,17 @@ def test_arguments_can_be_checked_beforehand(given: dict[str, Any], words: str) 
         made(**given)
     for strategy in VALID_PLACEMENT_GROUP_STRATEGIES:
         validate_placement_group([{"CPU": 1}], strategy=strategy)
+
+
+@local_only
+def test_how_often_and_how_long_a_group_was_tried_for() -> None:
+    everything = [{"CPU": skate.cluster_resources()["CPU"]}]
+    first = placement_group(everything)
+    skate.get(first.ready())
+    second = placement_group(everything)
+    remove_placement_group(first)
+    skate.get(second.ready())
+    stats = placement_group_table(second)["stats"]
+    assert (stats["scheduling_state"], stats["scheduling_attempt"] > 1) == ("FINISHED", True)
+    assert stats["end_to_end_creation_latency_ms"] > 0
+    remove_placement_group(second)

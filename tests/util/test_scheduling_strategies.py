@@ -35,7 +35,7 @@ def test_node_affinity_takes_the_id_as_text_or_object() -> None:
 
 @pytest.mark.parametrize("node_id", ["", "xyz", "ff" * 28])
 def test_node_affinity_refuses_what_is_no_id(node_id: str) -> None:
-    with pytest.raises(ValueError, match="node_id must be"):
+    with pytest.raises(ValueError, match="Invalid node_id"):
         NodeAffinitySchedulingStrategy(node_id, soft=False)
 
 

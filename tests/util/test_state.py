@@ -13,6 +13,7 @@ import pytest
 import skate
 from skate.job_submission import JobSubmissionClient
 from skate.util import placement_group, remove_placement_group, state
+from skate.util._state_kinds import ROWS_OF
 from tests.support import eventually, local_only, parallel
 
 pytestmark = [pytest.mark.usefixtures("engine"), pytest.mark.engines("inline", "local")]
@@ -171,7 +172,8 @@ def test_tasks_that_have_not_ended(flag: Any) -> None:
     assert state.get_task(run) == ended[-1]
     assert ended[-1].worker_pid == row.worker_pid
     assert 0 < ended[-1].start_time_ms <= ended[-1].end_time_ms
-    assert row.start_time_ms is row.end_time_ms is None
+    assert 0 < row.start_time_ms <= ended[-1].start_time_ms
+    assert row.end_time_ms is None
 
 
 @local_only
@@ -291,7 +293,7 @@ def test_limits_and_summaries() -> None:
     assert len(state.list_actors(limit=2)) == 2
     summary = state.summarize_actors()["cluster"]
     assert summary["summary"]["Sleeper"]["state_counts"] == {"ALIVE": 3}
-    assert summary["total"] == 3
+    assert summary["total_actors"] == 3
 
 
 @pytest.mark.parametrize(
@@ -387,3 +389,255 @@ def test_jobs_are_this_program_and_what_was_submitted(
     assert found == state.get_job(job)
     assert (found.submission_id, found.status) == (job, "SUCCEEDED")
     assert state.get_job("none") is None
+
+
+def test_what_a_job_prints_is_followed_until_it_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    go = tmp_path / "go"
+    until = f"while ! test -e {go}; do sleep 0.01; done"
+    job = JobSubmissionClient().submit_job(entrypoint=f"echo one; {until}; echo two")
+    texts = state.get_log(submission_id=job, follow=True, _interval=0.01)
+    assert next(texts) == "one\n"
+    go.touch()  # the second line is printed after the first was told
+    assert "".join(texts) == "two\n"
+    assert list(state.get_log(submission_id=job, tail=1)) == ["two\n"]
+
+
+@local_only
+def test_each_attempt_of_a_task_is_a_row(tally: Any) -> None:
+    @skate.remote(max_retries=2, retry_exceptions=True)
+    def flaky() -> None:
+        raise ValueError(f"not at the try {tally.add()}")
+
+    ref = flaky.remote()
+    with pytest.raises(ValueError, match="not at the try 3"):
+        skate.get(ref)
+    rows = state.get_task(ref)
+    assert [(row.attempt_number, row.state) for row in rows] == [
+        (attempt, "FAILED") for attempt in range(3)
+    ]
+    assert {row.error_type for row in rows} == {"TASK_EXECUTION_EXCEPTION"}
+    for number, row in enumerate(rows, start=1):
+        assert f"not at the try {number}" in row.error_message
+
+
+@local_only
+def test_an_attempt_that_ended_with_its_process_is_a_row(flag: Any) -> None:
+    once = flag("once")
+
+    @skate.remote(max_retries=1)
+    def falls() -> None:
+        if not once.is_set():
+            once.set()
+            os._exit(1)
+
+    ref = falls.remote()
+    skate.get(ref)
+    first, second = state.get_task(ref)
+    assert (first.state, first.error_type) == ("FAILED", "WORKER_DIED")
+    assert (second.state, second.error_type) == ("FINISHED", None)
+    (event,) = state.list_cluster_events()
+    assert (event.severity, event.custom_fields["pid"]) == ("ERROR", first.worker_pid)
+    assert str(first.worker_pid) in event.message
+
+
+@local_only
+def test_what_a_task_asked_for_and_when() -> None:
+    @skate.remote
+    def work() -> None: ...
+
+    group = placement_group([{"CPU": 1}])
+    skate.get(group.ready())
+    ref = work.options(placement_group=group).remote()
+    skate.get(ref)
+    row = state.get_task(ref)
+    assert (row.placement_group_id, row.required_resources) == (group.id.hex(), {"CPU": 1})
+    assert row.creation_time_ms <= row.start_time_ms <= row.end_time_ms
+    assert [event["state"] for event in row.events] == [
+        "PENDING_ARGS_AVAIL",
+        "RUNNING",
+        "FINISHED",
+    ]
+    remove_placement_group(group)
+
+
+@local_only
+def test_as_many_calls_of_an_actor_run_as_it_has_threads(flag: Any) -> None:
+    gate = flag("gate")
+    actor = Sleeper.options(max_concurrency=2).remote()
+    skate.get(actor.pid.remote())
+    refs = [actor.wait.remote(gate) for _ in range(5)]
+    calls = state.list_tasks(filters=[("name", "=", "Sleeper.wait")])
+    states = sorted(row.state for row in calls)
+    assert states == ["PENDING_ACTOR_TASK_ORDERING_OR_CONCURRENCY"] * 3 + ["RUNNING"] * 2
+    gate.set()
+    skate.get(refs)
+
+
+@local_only
+def test_the_driver_is_listed_with_the_workers() -> None:
+    (driver,) = state.list_workers(filters=[("worker_type", "=", "DRIVER")])
+    assert (driver.pid, driver.is_alive) == (os.getpid(), True)
+    assert driver.worker_id == skate.get_runtime_context().get_worker_id()
+    assert state.get_worker(driver.worker_id) == driver
+
+
+@local_only
+def test_who_holds_an_object(flag: Any) -> None:
+    ref = skate.put(bytes(200_000))
+    (row,) = state.get_objects(ref.hex())
+    assert (row.type, row.pid, row.reference_type) == ("DRIVER", os.getpid(), "LOCAL_REFERENCE")
+    gate = flag("gate")
+
+    @skate.remote
+    def reads(value: bytes) -> None:
+        gate.wait()
+
+    running = reads.remote(ref)
+    (row,) = state.get_objects(ref.hex())
+    assert row.reference_type == "USED_BY_PENDING_TASK"
+    summary = state.summarize_objects()["cluster"]
+    assert summary["summary"]["disabled"]["total_objects"] == summary["total_objects"] == 2
+    gate.set()
+    skate.get(running)
+
+
+@local_only
+def test_tasks_are_summed_up_by_kind() -> None:
+    @skate.remote
+    def plain() -> None: ...
+
+    actor = Sleeper.remote()
+    skate.get([plain.remote(), plain.remote(), actor.pid.remote()])
+    found = state.summarize_tasks()["cluster"]
+    assert found["summary"]["plain"]["type"] == "NORMAL_TASK"
+    assert found["summary"]["plain"]["state_counts"] == {"FINISHED": 2}
+    totals = [found[f"total_{kind}"] for kind in ("tasks", "actor_tasks", "actor_scheduled")]
+    assert totals == [2, 1, 1]
+
+
+@local_only
+def test_the_runtime_environments_in_use() -> None:
+    assert state.list_runtime_envs() == []
+    actor = Sleeper.options(runtime_env={"env_vars": {"SPAM": "1"}}).remote()
+    skate.get(actor.pid.remote())
+    (row,) = state.list_runtime_envs()
+    assert (row.runtime_env["env_vars"], row.success, row.ref_cnt) == ({"SPAM": "1"}, True, 1)
+    assert row.node_id == skate.get_runtime_context().get_node_id()
+
+
+@local_only
+def test_the_machine_is_the_head() -> None:
+    (node,) = state.list_nodes()
+    assert (node.is_head_node, node.state_message) == (True, None)
+
+
+@skate.remote
+class Talker:
+    def talk(self, text: str) -> str:
+        print(text)
+        print("oh", file=sys.stderr)
+        return skate.get_runtime_context().get_task_id() or ""
+
+
+@local_only
+def test_what_was_printed_by_whom(capfd: pytest.CaptureFixture[str]) -> None:
+    first, second = Talker.remote(), Talker.remote()
+    task = skate.get([first.talk.remote("one"), second.talk.remote("two")])[0]
+    skate.get(first.talk.remote("\x1b[31mthree\x1b[0m"))
+
+    def log(**asked: Any) -> str:
+        return "".join(state.get_log(**asked))
+
+    actor = first._actor_id.hex()
+    assert log(actor_id=actor, filter_ansi_code=True) == "one\nthree\n"
+    assert log(actor_id=actor, tail=1) == "\x1b[31mthree\x1b[0m\n"
+    assert log(task_id=task) == "one\n"
+    assert log(task_id=task, suffix="err") == "oh\n"
+    assert list(state.get_log(task_id=task, encoding=None)) == [b"one\n"]
+    pid = of_actor(second).pid
+    assert log(pid=pid) == "two\n"
+    node = skate.get_runtime_context().get_node_id()
+    names = state.list_logs(node_id=node)
+    assert f"worker-{pid}.out" in names["worker_out"]
+    assert log(filename=f"worker-{pid}.err", node_id=node) == "oh\n"
+    assert state.list_logs(node_id=node, glob_filter=f"*-{pid}.out") == {
+        "worker_out": [f"worker-{pid}.out"]
+    }
+
+
+@local_only
+def test_what_is_printed_later_is_followed(capfd: pytest.CaptureFixture[str]) -> None:
+    talker = Talker.remote()
+    skate.get(talker.talk.remote("one"))
+    following = state.get_log(actor_id=talker._actor_id.hex(), follow=True, _interval=0.01)
+    assert next(following) == "one\n"
+    skate.get(talker.talk.remote("two"))
+    assert next(following) == "two\n"
+
+
+@local_only
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({}, "needs one of filename, actor_id, task_id, pid, submission_id; got none"),
+        ({"pid": 1, "task_id": "0"}, "got task_id, pid"),
+        ({"pid": 1}, "no pid 1"),
+        ({"filename": "spam"}, "spam"),
+        ({"pid": 1, "suffix": "log"}, '"out" or "err"'),
+        ({"pid": 1, "node_id": "spam"}, "the only machine"),
+    ],
+)
+def test_logs_that_there_are_not(asked: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        state.get_log(**asked)
+
+
+@local_only
+def test_logs_are_of_a_machine() -> None:
+    with pytest.raises(ValueError, match="node_id or node_ip"):
+        state.list_logs()
+
+
+@pytest.mark.parametrize("kind", sorted(ROWS_OF))
+def test_rows_have_the_columns_of_their_kind(kind: str) -> None:
+    actor, group = Sleeper.remote(), placement_group([{"CPU": 1}])
+    skate.get([actor.pid.remote(), group.ready()])
+    kept = skate.put(1)
+    rows = getattr(state, f"list_{kind}")()
+    assert all(type(row) is ROWS_OF[kind] and ROWS_OF[kind].columns() <= set(row) for row in rows)
+    assert ROWS_OF[kind].base_columns() <= ROWS_OF[kind].columns()
+    assert ROWS_OF[kind].filterable_columns() <= ROWS_OF[kind].columns()
+    remove_placement_group(group)
+    del kept
+
+
+def test_more_rows_than_an_answer_has_are_refused() -> None:
+    assert state.list_tasks(limit=10_000) == []
+    with pytest.raises(ValueError, match="at most 10000"):
+        state.list_tasks(limit=10_001)
+
+
+@local_only
+def test_the_process_of_an_actor_that_has_ended() -> None:
+    actor = Sleeper.remote()
+    pid = skate.get(actor.pid.remote())
+    skate.kill(actor)
+    eventually(lambda: of_actor(actor).state == "DEAD")
+    assert of_actor(actor).pid == pid
+
+
+@local_only
+@pytest.mark.parametrize("said", [True, "true", "True", "1", 1])
+def test_filters_by_whether(said: object) -> None:
+    assert state.list_workers(filters=[("is_alive", "=", said)])[0].worker_type == "DRIVER"
+    assert not state.list_workers(filters=[("is_alive", "!=", said)])
+
+
+@local_only
+def test_the_driver_has_an_id_that_is_not_nothing() -> None:
+    (driver,) = state.list_workers(filters=[("worker_type", "=", "DRIVER")])
+    assert int(driver.worker_id, 16)
+    assert driver.worker_id == skate.get_runtime_context().get_worker_id()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from skate.dag.class_node import ClassMethodNode, ClassNode
     from skate.dag.compiled_dag_node import CompiledDAG
     from skate.dag.constants import PARENT_CLASS_NODE_KEY, PREV_CLASS_METHOD_CALL_KEY
+    from skate.dag.context import DAGContext
     from skate.dag.dag_node import DAGNode
     from skate.dag.function_node import FunctionNode
     from skate.dag.input_node import DAGInputData, InputAttributeNode, InputNode
@@ -33,6 +34,7 @@ __all__ = [
     "ClassMethodNode",
     "ClassNode",
     "CompiledDAG",
+    "DAGContext",
     "DAGInputData",
     "DAGNode",
     "FunctionNode",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from skate._core.ids import actor_id_of
 from skate._facade.actor import ActorClass, ActorMethod
 from skate.dag.constants import PARENT_CLASS_NODE_KEY, PREV_CLASS_METHOD_CALL_KEY
 from skate.dag.dag_node import DAGNode
 from skate.dag.input_node import InputNode
+from skate.engine import current_engine
 
 
 class ClassNode(DAGNode):
@@ -88,6 +90,17 @@ class ClassMethodNode(DAGNode):
 
     def get_method_name(self) -> str:
         return self._method_name
+
+    def actor_id(self) -> str | None:
+        """Return the id of its actor; None if that is started by the execution."""
+        parent = self._bound_other_args_to_resolve[PARENT_CLASS_NODE_KEY]
+        return actor_id_of(parent._ref).hex() if isinstance(parent, ActorMethod) else None
+
+    def kill_actor(self) -> None:
+        """Kill its actor, if that exists already."""
+        parent = self._bound_other_args_to_resolve[PARENT_CLASS_NODE_KEY]
+        if isinstance(parent, ActorMethod):
+            current_engine().kill(parent._ref, True)
 
     def _run(self, given: Any) -> Any:
         parent = self._bound_other_args_to_resolve[PARENT_CLASS_NODE_KEY]

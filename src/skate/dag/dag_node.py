@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,6 +16,9 @@ T = TypeVar("T")
 
 _TRANSPORTS = ("auto", "shm")  # with the others, GPUs talk to each other
 _DEVICES = ("default", "cpu")
+
+
+_numbers = itertools.count()  # of nodes, in the order in which they are made
 
 
 class GraphError(ValueError, AssertionError):
@@ -36,6 +40,7 @@ class DAGNode(Nested):
         self._bound_options = dict(options)
         self._bound_other_args_to_resolve = dict(other_args_to_resolve)
         self._stable_uuid = uuid.uuid4().hex
+        self._made = next(_numbers)
         self._children: list[DAGNode] = nested_in(
             [self._bound_args, self._bound_kwargs, self._bound_other_args_to_resolve]
         )
@@ -68,14 +73,9 @@ class DAGNode(Nested):
         The arguments are the graph's input: a single one is what the InputNode stands for; of
         several, each is reached by its position or name, as in `node[0]` or `node.name`.
         """
-        from skate.dag.input_node import InputNode, given_input
+        from skate.dag.input_node import check_inputs, given_input
 
-        inputs = [node for node in self._in_order() if isinstance(node, InputNode)]
-        if len(inputs) > 1:
-            raise GraphError(
-                "A graph has one unique InputNode, and this one has "
-                f"{len(inputs)}: use the same `with InputNode() as ...` for all of its nodes"
-            )
+        check_inputs(self._in_order())
         given = given_input(args, kwargs)
         return self.apply_recursive(lambda node: node._run(given))
 

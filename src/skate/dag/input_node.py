@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from skate.dag.dag_node import DAGNode, GraphError
@@ -55,6 +56,13 @@ class InputNode(DAGNode):
             )
         return given
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return _entered_input, ()
+
+
+def _entered_input() -> InputNode:
+    return InputNode().__enter__()
+
 
 class InputAttributeNode(DAGNode):
     """A part of the input: `x[0]`, `x["name"]` or `x.name`."""
@@ -71,6 +79,10 @@ class InputAttributeNode(DAGNode):
         if self._kind == "attribute" and not isinstance(given, DAGInputData):
             return getattr(given, str(self._key))
         return given[self._key]
+
+    def __reduce__(self) -> tuple[object, ...]:
+        whole = self._bound_other_args_to_resolve["dag_input_node"]
+        return InputAttributeNode, (whole, self._key, self._kind)
 
     def _title(self) -> str:
         return f"Input[{self._key!r}]"
@@ -89,3 +101,13 @@ class DAGInputData:
 def given_input(args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
     """What the InputNode of a graph stands for in one execution."""
     return args[0] if len(args) == 1 and not kwargs else DAGInputData(*args, **kwargs)
+
+
+def check_inputs(nodes: Iterable[DAGNode]) -> None:
+    """Raise a GraphError if the nodes of a graph have more than one input."""
+    inputs = [node for node in nodes if isinstance(node, InputNode)]
+    if len(inputs) > 1:
+        raise GraphError(
+            "A graph has one unique InputNode, and this one has "
+            f"{len(inputs)}: use the same `with InputNode() as ...` for all of its nodes"
+        )

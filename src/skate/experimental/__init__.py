@@ -13,15 +13,25 @@ if TYPE_CHECKING:
     from skate.experimental import tf_utils, tqdm_ray
     from skate.experimental.dynamic_resources import set_resource
     from skate.experimental.locations import get_local_object_locations, get_object_locations
-    from skate.experimental.tensor_transport import wait_tensor_freed
+    from skate.experimental.tensor_transport import (
+        CommunicatorMetadata,
+        TensorTransportManager,
+        TensorTransportMetadata,
+        register_tensor_transport,
+        wait_tensor_freed,
+    )
     from skate.experimental.tf_utils import TensorFlowVariables
 else:
     __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
+    "CommunicatorMetadata",
     "TensorFlowVariables",
+    "TensorTransportManager",
+    "TensorTransportMetadata",
     "get_local_object_locations",
     "get_object_locations",
+    "register_tensor_transport",
     "set_resource",
     "tf_utils",
     "tqdm_ray",

@@ -14,6 +14,7 @@ from typing import Any
 
 import skate
 from skate._core.futures import value_now, when_done
+from skate.engine import current_engine
 from skate.exceptions import GetTimeoutError, TaskError, WorkerCrashedError
 
 _first_use = threading.Lock()  # of what a future makes when it is needed
@@ -243,16 +244,15 @@ def _original(error: BaseException | None) -> BaseException | None:
 
 def begun_tasks() -> set[str]:
     """Return the ids of the tasks that have begun, or ended."""
-    from skate.util.state import list_tasks
-
-    tasks = list_tasks(limit=1_000_000)
+    tasks = current_engine().state("tasks")
     return {task["task_id"] for task in tasks if not str(task["state"]).startswith("PENDING")}
 
 
 def _has_begun(ref: Any) -> bool:
-    from skate.util.state import get_task
+    from skate.util.state import list_tasks
 
     if ref is None or not skate.is_initialized():
         return True
-    task = get_task(ref.task_id().hex())
-    return task is None or not str(task["state"]).startswith("PENDING")
+    attempts = list_tasks(filters=[("task_id", "=", ref.task_id().hex())])
+    states = [str(attempt["state"]) for attempt in attempts]
+    return not states or any(not state.startswith("PENDING") for state in states)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Iterable
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Generic
 
 import skate
-from skate._core.argument_checks import seconds
+from skate._core.argument_checks import seconds, wrong_type
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -44,6 +45,8 @@ class Queue(Generic[T]):
     """
 
     def __init__(self, maxsize: int = 0, actor_options: dict[str, object] | None = None) -> None:
+        if not isinstance(maxsize, Integral):
+            raise wrong_type("maxsize", maxsize, "a whole number, 0 for no limit")
         self.maxsize: int = maxsize
         actor_class: Any = skate.remote(_QueueActor)
         self.actor: Any = actor_class.options(**(actor_options or {})).remote(maxsize)

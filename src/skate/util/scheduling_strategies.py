@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from skate._core.ids import BaseID
 
@@ -14,7 +14,8 @@ class PlacementGroupSchedulingStrategy:
     """Run in the resources that a placement group has reserved.
 
     Args:
-        placement_group: The group; None for none, although the caller runs in one.
+        placement_group: The group; None for none, although the caller runs in one; "default" for
+            the caller's, if that captures what it starts, or this says so.
         placement_group_bundle_index: Which bundle; -1 means any.
         placement_group_capture_child_tasks: Whether what the task or actor starts runs in the
             group as well.
@@ -32,7 +33,7 @@ class PlacementGroupSchedulingStrategy:
 
     def __init__(
         self,
-        placement_group: PlacementGroup | None,
+        placement_group: PlacementGroup | Literal["default"] | None,
         placement_group_bundle_index: int = -1,
         placement_group_capture_child_tasks: bool | None = None,
     ) -> None:
@@ -79,8 +80,8 @@ def _checked_node_id(node_id: Any) -> str:
         valid = False
     if not valid:
         raise ValueError(
-            f"node_id must be the hexadecimal id of a machine, as in "
-            f'skate.nodes()[0]["NodeID"]; got {text!r}'
+            f"Invalid node_id {text!r}: it is the id of a machine, a valid hex string as in "
+            'skate.nodes()[0]["NodeID"]'
         )
     return str(text)
 

@@ -1,4 +1,4 @@
-"""Collective communication between tasks and actors, over gloo."""
+"""Collective communication between tasks and actors, over gloo or what a program brings."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from skate._core.public_names import lazy_names
 
 if TYPE_CHECKING:
+    from skate.util.collective.backend_registry import register_collective_backend
     from skate.util.collective.collective import (
         allgather,
         allreduce,
@@ -49,5 +50,6 @@ __all__ = [
     "recv",
     "reduce",
     "reducescatter",
+    "register_collective_backend",
     "send",
 ]

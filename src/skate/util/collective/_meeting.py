@@ -25,14 +25,14 @@ def open_meeting(group_name: str) -> Any:
     return actor_class.options(**options).remote(group_name)
 
 
-def declare_meeting(group_name: str, ranks: dict[str, int], timeout: float) -> None:
+def declare_meeting(group_name: str, ranks: dict[str, int], timeout: float, backend: str) -> None:
     """Start a meeting that knows its members, for as long as the program runs."""
     if find_meeting(group_name) is not None:
         raise RuntimeError(f"the collective group {group_name!r} exists already; destroy it first")
     options = {"name": _name(group_name), "lifetime": "detached", "num_cpus": 0}
     actor_class: Any = skate.remote(Meeting)
     meeting = actor_class.options(**options).remote(group_name)
-    skate.get(meeting.declare.remote(ranks, timeout))
+    skate.get(meeting.declare.remote(ranks, timeout, backend))
 
 
 def find_meeting(group_name: str) -> Any:
@@ -70,7 +70,7 @@ class Meeting:
         self._rounds = 0
         self._values: dict[str, bytes] = {}
         self._change: asyncio.Condition = asyncio.Condition()
-        self._members: tuple[dict[str, int], float] = ({}, 0.0)
+        self._members: tuple[dict[str, int], float, str] = ({}, 0.0, "")
 
     def waits_because(self, method: str) -> str | None:
         gathering = self._round
@@ -84,11 +84,12 @@ class Meeting:
             f"{self._group_name!r}"
         )
 
-    async def declare(self, ranks: dict[str, int], timeout: float) -> None:
-        self._members = (ranks, timeout)
+    async def declare(self, ranks: dict[str, int], timeout: float, backend: str) -> None:
+        self._members = (ranks, timeout, backend)
 
-    async def members(self) -> tuple[dict[str, int], float]:
-        """Return the rank of each actor id, and the timeout, of a group declared from outside."""
+    async def members(self) -> tuple[dict[str, int], float, str]:
+        """Return what a group is that was declared from outside: the rank of each actor id, the
+        timeout, the backend."""
         return self._members
 
     async def join(self, rank: int, world_size: int, timeout: float) -> int:

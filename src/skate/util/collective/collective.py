@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 import skate
 from skate._core.optional_imports import is_installed, try_import
 from skate.util.collective._meeting import declare_meeting, find_meeting
+from skate.util.collective.backend_registry import RegisteredGroup, registered_backend
 from skate.util.collective.types import CollectiveBackend, ReduceOp
 
 if TYPE_CHECKING:
     from skate.util.collective._gloo import GlooGroup
 
-_groups: dict[str, GlooGroup] = {}
+    Group = GlooGroup | RegisteredGroup
+
+_groups: dict[str, Group] = {}
 _lock = threading.RLock()
 
 
@@ -32,7 +35,7 @@ def init_collective_group(
     Args:
         world_size: How many processes there are.
         rank: The number of this one, from 0.
-        backend: "gloo", the one there is.
+        backend: "gloo", or one of the program's own (`register_collective_backend`).
         group_name: The group; a process may be in several.
         gloo_timeout: Milliseconds that this, and every later operation, may take.
 
@@ -40,7 +43,7 @@ def init_collective_group(
         ValueError: If `rank` is out of range, or `group_name` empty.
         RuntimeError: If this process is in the group already.
     """
-    _check_gloo(backend)
+    _check(backend)
     if not group_name:
         raise ValueError("group_name must not be empty")
     if world_size < 1 or not 0 <= rank < world_size:
@@ -51,7 +54,7 @@ def init_collective_group(
                 f"this process is in the collective group {group_name!r} already; leave it first "
                 "with destroy_collective_group"
             )
-    _join(group_name, world_size, rank, gloo_timeout / 1000)
+    _join(group_name, world_size, rank, gloo_timeout / 1000, backend)
 
 
 def create_collective_group(
@@ -68,21 +71,21 @@ def create_collective_group(
         actors: Their handles.
         world_size: How many processes there are.
         ranks: The number of each actor, from 0.
-        backend: "gloo", the one there is.
+        backend: "gloo", or one of the program's own (`register_collective_backend`).
         group_name: The group; an actor may be in several.
         gloo_timeout: Milliseconds that joining, and every operation, may take.
 
     Raises:
         ValueError: If actors and ranks do not fit each other.
     """
-    _check_gloo(backend)
+    _check(backend)
     if len(actors) != len(ranks) or sorted(ranks) != list(range(world_size)):
         raise ValueError(
             f"each of the {world_size} processes needs an actor and a rank of its own; got "
             f"{len(actors)} actors and the ranks {ranks}"
         )
     members = {actor._actor_id.hex(): rank for actor, rank in zip(actors, ranks, strict=True)}
-    declare_meeting(group_name, members, gloo_timeout / 1000)
+    declare_meeting(group_name, members, gloo_timeout / 1000, backend)
 
 
 def destroy_collective_group(group_name: str = "default") -> None:
@@ -139,6 +142,9 @@ def is_backend_available(backend: str) -> bool:
     Raises:
         ValueError: If there is no such name.
     """
+    own = registered_backend(backend)
+    if own is not None:
+        return own.check_backend_availability()
     return CollectiveBackend(backend) == CollectiveBackend.GLOO and gloo_available()
 
 
@@ -260,43 +266,57 @@ def barrier(group_name: str = "default") -> None:
 
 
 def _join(
-    group_name: str, world_size: int, rank: int, timeout: float, declared: bool = False
-) -> GlooGroup:
-    from skate.util.collective._gloo import GlooGroup
+    group_name: str,
+    world_size: int,
+    rank: int,
+    timeout: float,
+    backend: str,
+    declared: bool = False,
+) -> Group:
+    own = registered_backend(backend)
+    if own is not None:
+        group: Group = RegisteredGroup(own(world_size, rank, group_name), group_name, declared)
+    else:
+        from skate.util.collective._gloo import GlooGroup
 
-    group = GlooGroup(group_name, world_size, rank, timeout, declared)
+        group = GlooGroup(group_name, world_size, rank, timeout, declared)
     with _lock:
         _groups[group_name] = group
     return group
 
 
-def _group(group_name: str) -> GlooGroup:
+def _group(group_name: str) -> Group:
     group = _groups.get(group_name)
     return group if group is not None else _join_declared(group_name)
 
 
-def _join_declared(group_name: str) -> GlooGroup:
+def _join_declared(group_name: str) -> Group:
     ranks: dict[str, int] = {}
-    timeout = 0.0
+    timeout, backend = 0.0, ""
     meeting = find_meeting(group_name)
     if meeting is not None:
-        ranks, timeout = skate.get(meeting.members.remote())
+        ranks, timeout, backend = skate.get(meeting.members.remote())
     actor_id = skate.get_runtime_context().get_actor_id()
     if actor_id is None or actor_id not in ranks:
         raise RuntimeError(
             f"this process is not in a collective group {group_name!r}: use "
             "init_collective_group here, or create_collective_group with this actor"
         )
-    return _join(group_name, len(ranks), ranks[actor_id], timeout, declared=True)
+    return _join(group_name, len(ranks), ranks[actor_id], timeout, backend, declared=True)
 
 
-def _check_gloo(backend: str) -> None:
+def _check(backend: str) -> None:
+    own = registered_backend(backend)
+    if own is not None:
+        if not own.check_backend_availability():
+            raise RuntimeError(f"the collective backend {backend!r} is not available here")
+        return
     if CollectiveBackend(backend) != CollectiveBackend.GLOO:
         raise RuntimeError(f'collective groups use gloo: backend="gloo"; got {backend!r}')
     try_import("torch", extra="torch")
 
 
-def _checked_rank(group: GlooGroup, rank: int) -> int:
+def _checked_rank(group: Group, rank: int) -> int:
     if not 0 <= rank < group.world_size:
         raise ValueError(
             f"the group {group.name!r} has ranks 0 to {group.world_size - 1}; got {rank}"
@@ -304,13 +324,13 @@ def _checked_rank(group: GlooGroup, rank: int) -> int:
     return rank
 
 
-def _checked_peer(group: GlooGroup, rank: int) -> int:
+def _checked_peer(group: Group, rank: int) -> int:
     if _checked_rank(group, rank) == group.rank:
         raise RuntimeError(f"rank {rank} is this process itself; name another")
     return rank
 
 
-def _checked_list(group: GlooGroup, tensors: object) -> list[Any]:
+def _checked_list(group: Group, tensors: object) -> list[Any]:
     if not isinstance(tensors, list) or len(tensors) != group.world_size:
         raise RuntimeError(
             f"tensor_list must be a list of {group.world_size} tensors, one for each process; "

@@ -10,6 +10,7 @@ where they may block, and never on a thread of the engine.
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 from collections import deque
@@ -82,6 +83,7 @@ class Dispatcher:
         self._receiving = False
         self._closed = False
         self._ended = threading.Event()
+        self._process = os.getpid()
         try:
             skate.get([worker.actor.ping.remote() for worker in self._idle])
         except BaseException:
@@ -91,6 +93,11 @@ class Dispatcher:
     def check_open(self) -> None:
         if self._closed:
             raise ValueError("the pool is closed; make a new one")
+        if self._process != os.getpid():
+            raise RuntimeError(
+                f"the pool belongs to process {self._process}, which forked this one, and its "
+                "workers answer there: make a pool in this process"
+            )
 
     # -- from submission to outcome ------------------------------------------------------------
 
@@ -106,7 +113,8 @@ class Dispatcher:
         """Give waiting chunks to idle workers; whether some were answered at once."""
         answered = False
         while self._waiting and self._idle:
-            worker, chunk = self._idle.pop(), self._waiting.popleft()
+            # Who has rested longest, so that all have their part in many short chunks.
+            worker, chunk = self._idle.pop(0), self._waiting.popleft()
             self._busy[worker] = chunk
             answered |= self._start(worker, chunk)
         return answered

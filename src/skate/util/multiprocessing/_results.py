@@ -10,6 +10,7 @@ from multiprocessing import TimeoutError
 from typing import Any
 
 from skate._core.argument_checks import seconds
+from skate._core.optional_imports import ray_is_skate
 from skate.util.multiprocessing._dispatch import Outcomes
 
 Callback = Callable[[Any], object]
@@ -109,6 +110,8 @@ class AsyncResult:
 class IMapIterator:
     """Iterate over results; a call that raised an exception raises it in its turn.
 
+    In programs that import ray the exception is the result, as Ray has it.
+
     Args:
         submit: Submits a chunk.
         chunks: The calls, in chunks; they may be endless.
@@ -151,7 +154,7 @@ class IMapIterator:
             self._ready.extend(self._next_chunk(timeout))
             self._submit_ahead(self._window)
         succeeded, value = self._ready.popleft()
-        if succeeded:
+        if succeeded or ray_is_skate():
             return value
         raise value
 

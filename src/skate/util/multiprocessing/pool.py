@@ -12,6 +12,7 @@ from typing import Any
 
 import skate
 from skate._core.argument_checks import mapping, whole_number
+from skate._core.optional_imports import ray_is_skate
 from skate.util.multiprocessing._dispatch import Chunk, Dispatcher, Outcomes, PoolWorker
 from skate.util.multiprocessing._results import AsyncResult, Callback, IMapIterator
 
@@ -293,6 +294,11 @@ class Pool:
     ) -> IMapIterator:
         _check_callable("func", func)
         self._dispatcher.check_open()
+        if ray_is_skate() and not isinstance(iterable, Iterable):
+            warnings.warn(
+                "Passing a non-iterable argument: it is taken for a list of one", stacklevel=3
+            )
+            iterable = [iterable]
 
         def submit(calls: list[Any], owner: Callable[[Outcomes], None]) -> None:
             self._dispatcher.submit(Chunk(func, calls, owner))

@@ -1,0 +1,131 @@
+"""How many actors, tasks and objects there are, by what they are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from skate.engine import current_engine
+from skate.util._state_sources import StateSource
+
+Row = dict[str, Any]
+
+_BYTES_PER_MB = 1024 * 1024
+
+
+def summarize_actors(
+    address: str | None = None,
+    timeout: float = 30,
+    raise_on_missing_output: bool = True,
+    _explain: bool = False,
+) -> Row:
+    """Return how many actors of each class are in which state.
+
+    Args:
+        address: Without effect: the session of this program is asked.
+        timeout: Without effect: the answer is there at once.
+        raise_on_missing_output: Without effect: nothing is missing.
+        _explain: Without effect: no query is made that could be explained.
+    """
+    return _of_actors(current_engine())
+
+
+def summarize_tasks(
+    address: str | None = None,
+    timeout: float = 30,
+    raise_on_missing_output: bool = True,
+    _explain: bool = False,
+) -> Row:
+    """Return how many tasks of each function are in which state.
+
+    Args:
+        address: Without effect: the session of this program is asked.
+        timeout: Without effect: the answer is there at once.
+        raise_on_missing_output: Without effect: nothing is missing.
+        _explain: Without effect: no query is made that could be explained.
+    """
+    return _of_tasks(current_engine())
+
+
+def summarize_objects(
+    address: str | None = None,
+    timeout: float = 30,
+    raise_on_missing_output: bool = True,
+    _explain: bool = False,
+) -> Row:
+    """Return how many objects there are, and how many bytes, by the lines that made them.
+
+    Args:
+        address: Without effect: the session of this program is asked.
+        timeout: Without effect: the answer is there at once.
+        raise_on_missing_output: Without effect: nothing is missing.
+        _explain: Without effect: no query is made that could be explained.
+    """
+    return _of_objects(current_engine())
+
+
+def summary_of(kind: str, source: StateSource) -> Row:
+    """Return how many there are of "actors", "tasks" or "objects", by what they are."""
+    return {"actors": _of_actors, "tasks": _of_tasks, "objects": _of_objects}[kind](source)
+
+
+def _of_actors(source: StateSource) -> Row:
+    rows = source.state("actors")
+    return _cluster(_by(rows, "class_name"), "class", total_actors=len(rows))
+
+
+def _of_tasks(source: StateSource) -> Row:
+    rows = source.state("tasks")
+    summary = _by(rows, "func_or_class_name")
+    for row in rows:
+        summary[row["func_or_class_name"]]["type"] = row["type"]
+    kinds = Counter(row["type"] for row in rows)
+    return _cluster(
+        summary,
+        "func_name",
+        total_tasks=kinds["NORMAL_TASK"],
+        total_actor_tasks=kinds["ACTOR_TASK"],
+        total_actor_scheduled=kinds["ACTOR_CREATION_TASK"],
+    )
+
+
+def _of_objects(source: StateSource) -> Row:
+    rows = source.state("objects")
+    sites: dict[str, list[Row]] = {}
+    for row in rows:
+        sites.setdefault(row["call_site"], []).append(row)
+    return _cluster(
+        {site: _object_summary(some) for site, some in sites.items()},
+        "callsite",
+        total_objects=len(rows),
+        total_size_mb=_megabytes(rows),
+        callsite_enabled="disabled" not in sites,
+    )
+
+
+def _object_summary(rows: Sequence[Row]) -> Row:
+    return {
+        "total_objects": len(rows),
+        "total_size_mb": _megabytes(rows),
+        "total_num_workers": len({row["pid"] for row in rows}),
+        "total_num_nodes": len({row["ip"] for row in rows}),
+        "task_state_counts": dict(Counter(row["task_status"] for row in rows)),
+        "task_attempt_number_counts": dict(Counter(str(row["attempt_number"]) for row in rows)),
+        "ref_type_counts": dict(Counter(row["reference_type"] for row in rows)),
+    }
+
+
+def _megabytes(rows: Sequence[Row]) -> float:
+    return float(sum(max(0, row["object_size"]) for row in rows)) / _BYTES_PER_MB
+
+
+def _by(rows: Sequence[Row], title: str) -> dict[str, Row]:
+    counts: dict[str, Counter[str]] = {}
+    for row in rows:
+        counts.setdefault(row[title], Counter())[row["state"]] += 1
+    return {name: {title: name, "state_counts": dict(some)} for name, some in counts.items()}
+
+
+def _cluster(summary: dict[str, Row], by: str, **totals: float) -> Row:
+    return {"cluster": {"summary": summary, "summary_by": by, **totals}}
