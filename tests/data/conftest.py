@@ -26,6 +26,7 @@ class SharedSession:
     def use(self, engine: str, arguments: dict[str, Any]) -> None:
         if self.is_harmed or self.wanted != (engine, arguments) or not skate.is_initialized():
             self.end()
+            skate.shutdown()  # what a test that failed holds may have begun one
             self.before = Picture.take()
             skate.init(engine=engine, **arguments)
             self.wanted = (engine, arguments)

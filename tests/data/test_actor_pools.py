@@ -2,6 +2,7 @@
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,10 @@ import pytest
 import skate
 import skate.data
 from skate.data import ActorPoolStrategy
-from tests.support import local_only
+from skate.data._execution.stages import Actors
+from skate.data._execution.transforms import TransformChain
+from skate.data._execution.udf import UserFunction
+from tests.support import eventually, local_only
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -32,6 +36,48 @@ class TestActors:
             WhichThread, concurrency=1, max_concurrency=2
         )
         assert len({row["thread"] for row in rows.take_all()}) == 1
+
+    def test_jobs_that_begin_together_share_an_instance(self):
+        made: list[object] = []
+
+        class Model:
+            def __init__(self):
+                made.append(self)
+                if len(made) == 1:
+                    wait([others.submit(function.load)], timeout=0.2)
+
+            def __call__(self, batch):
+                return batch
+
+        function = UserFunction(Model)
+        function.call_in_one_thread()
+        with ThreadPoolExecutor(1) as others:
+            assert function.load() is made[0]
+        assert len(made) == 1
+
+    def test_actors_that_take_too_long_to_start(self, context):
+        class Slow:
+            def __init__(self):
+                time.sleep(60)
+
+            def __call__(self, batch):
+                return batch
+
+        context.wait_for_min_actors_s = 0.2
+        with pytest.raises(skate.exceptions.GetTimeoutError, match=r"0 of 2.*after 0\.2 s"):
+            skate.data.range(3).map_batches(Slow, concurrency=2).take_all()
+
+    def test_actors_that_start_in_time(self, context):
+        context.wait_for_min_actors_s = 60
+        rows = skate.data.range(3).map_batches(FailsNever, concurrency=2)
+        assert rows.count() == 3
+
+        class FailsAtOnce:
+            def __init__(self):
+                raise OSError("no model")
+
+        with pytest.raises(OSError, match="no model"):
+            skate.data.range(3).map_batches(FailsAtOnce, concurrency=1).take_all()
 
     def test_the_same_size_may_be_given_twice(self):
         pool = ActorPoolStrategy(size=1)
@@ -60,6 +106,15 @@ def test_a_pool_grows_while_its_actors_are_busy(tmp_path: Any) -> None:
     assert len(list(tmp_path.iterdir())) == 2
 
 
+def test_a_pool_whose_session_has_ended_begins_no_other() -> None:
+    pool = Actors(TransformChain([], "none"), ActorPoolStrategy(size=1), {"num_cpus": 1})
+    pool.submit([])
+    skate.shutdown()
+    with pytest.raises(skate.exceptions.StaleReferenceError):
+        pool.is_starved()
+    assert not skate.is_initialized()
+
+
 class Same:
     def __call__(self, batch: Any) -> Any:
         return batch
@@ -73,6 +128,18 @@ class TestResources:
     def test_a_pool_grows_no_further_than_the_machine(self, options: Any) -> None:
         dataset = skate.data.range(20, override_num_blocks=10)
         assert dataset.map_batches(Same, batch_size=2, concurrency=(1, 3), **options).count() == 20
+
+    @local_only
+    def test_a_pool_that_failed_is_gone_although_its_error_is_kept(self) -> None:
+        def fail(self: object, batch: object) -> None:
+            raise ValueError("broken")
+
+        failing = type("Failing", (), {"__call__": fail})
+        dataset = skate.data.range(2).map_batches(failing, concurrency=1, num_cpus=1.5)
+        with pytest.raises(ValueError, match="broken") as kept:
+            dataset.take_all()
+        eventually(lambda: skate.available_resources().get("CPU") == 2)
+        assert kept.tb is not None
 
     @local_only
     def test_a_pool_that_can_never_start_is_refused(self) -> None:

@@ -169,6 +169,24 @@ class TestAggregations:
         rows = dataset.groupby("k").aggregate(Product("v")).take_all()
         assert {row["k"]: row["product(v)"] for row in rows} == {0: 8, 1: 3}
 
+    def test_one_with_types_as_in_the_guides_of_ray(self):
+        class Total(aggregate.AggregateFnV2[int, int]):
+            def __init__(self, on):
+                super().__init__(f"total({on})", lambda: 0, on=on, ignore_nulls=True)
+
+            def aggregate_block(self, block):
+                return BlockAccessor.for_block(block).sum(
+                    self._target_col_name, self._ignore_nulls
+                )
+
+            def combine(self, current_accumulator, new):
+                return current_accumulator + new
+
+        assert issubclass(Total, aggregate.AggregateFnV2)
+        assert skate.data.range(5, override_num_blocks=2).aggregate(Total("id")) == {
+            "total(id)": 10
+        }
+
     def test_names_that_occur_twice_get_a_number(self):
         found = skate.data.range(3).aggregate(aggregate.Sum("id"), aggregate.Sum("id"))
         assert found == {"sum(id)": 3, "sum(id)_2": 3}

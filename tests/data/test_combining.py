@@ -63,3 +63,11 @@ def test_zip_with_other_blocks():
 def test_zip_of_unequal_lengths():
     with pytest.raises(ValueError, match="10, 9"):
         skate.data.range(10).zip(skate.data.range(9)).take_all()
+
+
+def test_blocks_of_a_union_are_those_of_its_parts():
+    three = skate.data.range(9, override_num_blocks=3)
+    assert three.union(three, three)._logical_plan.initial_num_blocks() == 9
+    assert three.union(three.limit(2))._logical_plan.initial_num_blocks() is not None
+    unknown = three.repartition(target_num_rows_per_block=2)
+    assert three.union(unknown)._logical_plan.initial_num_blocks() is None

@@ -8,8 +8,10 @@ import pytest
 
 import skate.data
 from skate._core import machine
+from skate._core.deprecations import RayDeprecationWarning
 from skate.data import ActorPoolStrategy, DataContext, ExecutionOptions, ExecutionResources
 from skate.data._expressions.expression import Expr
+from skate.data.context import ShuffleStrategy
 
 
 def test_memory_is_that_of_the_container(monkeypatch):
@@ -145,8 +147,26 @@ class TestSettings:
         context = DataContext()
         with pytest.raises(ValueError, match=r"enforce_schemas.*not supported.*compare"):
             context.enforce_schemas = True
-        context.use_push_based_shuffle = True
+        context.use_datasource_v2 = False
         context.enforce_schemas = False
+
+    def test_those_with_another_name_today(self):
+        context = DataContext()
+        with pytest.warns(DeprecationWarning, match="hash_shuffle_compression") as told:
+            context.hash_shuffle_compression = "lz4"
+        assert context.shuffle_compression == "lz4"
+        assert told[0].filename == __file__
+        with pytest.warns(DeprecationWarning, match="retried_io_errors"):
+            assert context.write_file_retry_on_errors is context.retried_io_errors
+
+    def test_those_that_will_go(self):
+        context = DataContext()
+        with pytest.warns(RayDeprecationWarning, match=r"DataContext\.large_args_threshold"):
+            context.large_args_threshold = 1
+        with pytest.warns(DeprecationWarning, match="hash_shuffle_v2"):
+            assert ShuffleStrategy("hash_shuffle_v2") is ShuffleStrategy.SHUFFLE_V2
+        with pytest.raises(ValueError, match="no_such"):
+            ShuffleStrategy("no_such")
 
     def test_another_context_for_a_while(self):
         changed = DataContext.get_current().copy()

@@ -110,5 +110,5 @@ def test_files_of_the_drivers_machine_are_read_by_the_driver(tmp_path):
 @pytest.mark.engines("inline")
 def test_no_file_with_such_an_ending(tmp_path):
     (tmp_path / "a.txt").write_text("hello")
-    with pytest.raises(ValueError, match=r"nothing to read: .* extensions \['csv'\]"):
+    with pytest.raises(ValueError, match=r"No input files found .* extensions: \['csv'\]"):
         FileBasedDatasource(tmp_path, file_extensions=["csv"])

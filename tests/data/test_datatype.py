@@ -35,7 +35,7 @@ class TestDataType:
     def test_times(self):
         assert DataType.temporal("timestamp", "ms", tz="UTC").is_temporal_type()
         assert DataType.temporal("time64").to_arrow_dtype() == pa.time64("us")
-        with pytest.raises(ValueError, match="the unit of time32 is 's' or 'ms'; got 'ns'"):
+        with pytest.raises(ValueError, match="time32 unit must be 's' or 'ms'; got 'ns'"):
             DataType.temporal("time32", "ns")
         with pytest.raises(ValueError, match="got 'week'"):
             DataType.temporal("week")
@@ -68,7 +68,7 @@ class TestDataType:
         assert "Arrow's bool" in DataType.bool.__doc__
 
     def test_what_is_no_type(self):
-        with pytest.raises(TypeError, match=r"a type of Arrow.*got 'int64'"):
+        with pytest.raises(TypeError, match=r"supports only PyArrow .*got 'int64'"):
             DataType("int64")
-        with pytest.raises(ValueError, match="is no type of Python"):
+        with pytest.raises(ValueError, match="is not backed by a Python type"):
             DataType.int64().to_python_type()

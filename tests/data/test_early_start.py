@@ -87,3 +87,18 @@ def test_a_first_pass_imports_what_it_uses(tmp_path):
             importlib.import_module(name)
         assert not {"pyarrow.compute", "pyarrow.dataset", "pandas"} & {*sys.modules}
     """)
+
+
+def test_numbers_reach_a_function_without_pandas():
+    """Arrow imports it, to ask whether an array is one of its own: in each worker."""
+    run("""
+        skate.init(engine="inline")  # servers of workers import it when they have nothing to do
+
+        def imported(batch):
+            import sys
+
+            assert "pandas" not in sys.modules
+            return batch
+
+        assert skate.data.range(8).map_batches(imported).map_batches(imported).count() == 8
+    """)

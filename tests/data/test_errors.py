@@ -25,7 +25,7 @@ class TestUserCode:
         assert isinstance(caught.value, KeyError)
         with pytest.raises(UserCodeException, match="cannot compute"):
             dataset.with_column("y", col("id") + "x").materialize()
-        with pytest.raises(UserCodeException, match="no column 'x'"):
+        with pytest.raises(UserCodeException, match="no such column in the dataset: 'x'"):
             dataset.sort("x").materialize()
 
     def test_what_a_function_of_columns_may_return(self):

@@ -74,6 +74,14 @@ class TestShuffle:
 
 
 class TestTogether:
+    @pytest.mark.parametrize("shuffle", [False, True])
+    def test_more_blocks_than_rows(self, shuffle):
+        """The last ones are empty."""
+        few = skate.data.range(3).repartition(5, shuffle=shuffle).materialize()
+        assert few._block_num_rows() == [1, 1, 1, 0, 0]
+        nothing = skate.data.range(3).filter(lambda row: False).repartition(2, shuffle=shuffle)
+        assert nothing._block_num_rows() == [0, 0]
+
     def test_repartition(self):
         dataset = skate.data.range(10).repartition(3).materialize()
         assert dataset.num_blocks() == 3

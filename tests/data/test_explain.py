@@ -4,6 +4,7 @@ import pytest
 
 import skate
 import skate.data
+from skate.data.expressions import col
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -37,3 +38,12 @@ def test_stats_and_plans_name_the_operators(capsys):
     assert "Map(<lambda>)\n +- ReadRange" in capsys.readouterr().out
     assert repr(dataset) == "Map(<lambda>)\n+- Dataset(num_rows=5, schema={id: int64})"
     assert "Map" in dataset._repr_html_()
+
+
+def test_filters_by_expressions_are_named_by_them():
+    rows = skate.data.range(3).map_batches(lambda batch: batch)
+    assert str(rows.filter(expr="id > 1")).startswith("Filter(col('id') > 1)\n")
+    both = (col("id") > 1) & (col("id") < 5)
+    assert str(rows.filter(expr=both)).startswith("Filter((col('id') > 1) & (col('id') < 5))\n")
+    among = (col("id") + 1).is_in([2])
+    assert str(rows.filter(expr=among)).startswith("Filter((col('id') + 1).is_in([2]))\n")

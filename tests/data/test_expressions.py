@@ -125,6 +125,63 @@ def test_the_same_computation():
     assert (col("i") + 0.5).get_type(TABLE.schema) == pa.float64()
 
 
+def test_types_that_do_not_depend_on_columns():
+    unknown, whole = DataType(object), DataType.int64()
+    doubled = skate.data.expressions.udf(return_dtype=whole)(lambda column: column)
+    assert (col("a") + 1).data_type == unknown
+    assert lit("x").data_type == DataType.string()
+    assert doubled(col("a")).alias("b").data_type == col("a").cast(whole).data_type == whole
+
+
+class TestFields:
+    """What column an expression makes, before there are rows."""
+
+    SCHEMA = pa.schema(
+        [pa.field("a", pa.int32(), metadata={"k": "v"}), pa.field("b", pa.float32(), False)]
+    )
+
+    @pytest.mark.parametrize(
+        ("expression", "kind", "gaps"),
+        [
+            (col("a"), pa.int32(), True),
+            (col("b"), pa.float32(), False),
+            (col("a") + 5, pa.int64(), True),
+            (col("b") * 2.0, pa.float64(), False),
+            (col("a").is_in([1, 2]), pa.bool_(), True),
+            (col("a").is_null(), pa.bool_(), False),
+            (~(col("a") > 0), pa.bool_(), True),
+            (lit(None), pa.null(), True),
+            (lit("x"), pa.string(), False),
+            (udf(return_dtype=DataType.float64())(abs)(col("a")), pa.float64(), True),
+            (skate.data.expressions.download("uri"), pa.binary(), True),
+            (skate.data.expressions.random(), pa.float64(), False),
+            (skate.data.expressions.uuid(), pa.string(), False),
+            (skate.data.expressions.monotonically_increasing_id(), pa.int64(), False),
+        ],
+    )
+    def test_name_type_and_gaps(self, expression, kind, gaps):
+        assert expression.alias("x").to_field(self.SCHEMA) == pa.field("x", kind, gaps)
+        assert expression.nullable(self.SCHEMA) is gaps
+
+    def test_a_column_stays_as_it_is(self):
+        assert col("a").to_field(self.SCHEMA).equals(self.SCHEMA.field("a"), check_metadata=True)
+
+    @pytest.mark.parametrize(
+        "expression",
+        [
+            col("missing").alias("x"),
+            (col("missing") + 1).alias("x"),
+            col("a") + 1,
+            skate.data.expressions.star(),
+            udf()(abs)(col("a")).alias("x"),
+            (udf()(abs)(col("a")) + 1).alias("x"),
+        ],
+        ids=repr,
+    )
+    def test_what_cannot_be_known(self, expression):
+        assert expression.to_field(self.SCHEMA) is None
+
+
 @pytest.mark.usefixtures("engine")
 class TestDatasets:
     def test_a_function_of_columns_runs_elsewhere_and_has_a_type(self):

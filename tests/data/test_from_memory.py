@@ -223,6 +223,13 @@ class TestSources:
     def test_references(self):
         ref = skate.put(pa.table({"a": [1, 2]}))
         assert skate.data.from_arrow_refs([ref]).sum("a") == 3
+        stream = pa.BufferOutputStream()
+        with pa.ipc.new_stream(stream, pa.schema([("a", pa.int64())])) as writer:
+            writer.write_table(pa.table({"a": [4, 5]}))
+        packed = skate.put(stream.getvalue().to_pybytes())
+        both = skate.data.from_arrow_refs([ref, packed])
+        assert both.count() == 4
+        assert both.sum("a") == 12
         assert skate.data.from_numpy_refs([skate.put(np.arange(3))]).count() == 3
 
     def test_from_torch(self):

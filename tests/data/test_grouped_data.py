@@ -152,3 +152,12 @@ def test_who_has_no_rows_misses_no_column():
     assert rows.select_columns(["nowhere"]).take_all() == []
     with pytest.raises(KeyError, match="nowhere"):
         skate.data.range(10).map(lambda row: row).groupby("nowhere").count().take_all()
+
+
+def test_blocks_of_what_is_computed():
+    grouped = skate.data.range(20).groupby("id", num_partitions=3)
+    counted = grouped.count().materialize()
+    assert counted.num_blocks() == 3
+    assert [row["id"] for row in counted.take_all()] == list(range(20))
+    together = skate.data.range(20).repartition(3, keys="id")
+    assert together._logical_plan.initial_num_blocks() == 3

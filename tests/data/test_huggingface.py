@@ -40,3 +40,5 @@ class TestHuggingFace:
         one = datasets.Dataset.from_dict({"a": [1]})
         with pytest.raises(ValueError, match=r"pick one of \['train', 'test'\]"):
             skate.data.from_huggingface(datasets.DatasetDict({"train": one, "test": one}))
+        with pytest.raises(DeprecationWarning, match="Hugging Face DatasetDict"):  # as in Ray
+            skate.data.from_huggingface(datasets.DatasetDict({"train": one}))

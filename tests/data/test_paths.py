@@ -67,6 +67,25 @@ class TestPaths:
         with pytest.raises(FileNotFoundError, match=r"iris\.csv"):
             skate.data.read_csv("example://nothing.csv")
 
+    @pytest.mark.parametrize("options", [{}, {"ignore_missing_paths": True}])
+    def test_no_file_at_all_is_an_error(self, folder, options):
+        (folder / "empty").mkdir()
+        with pytest.raises(ValueError, match="No input files found to read"):
+            skate.data.read_csv(folder / "empty", **options)
+        with pytest.raises((FileNotFoundError, ValueError)):
+            skate.data.read_csv(folder / "nowhere.csv", **options)
+
+    def test_what_is_no_path_is_an_error_of_value_and_type(self):
+        for error in (ValueError, TypeError):
+            with pytest.raises(error, match="paths takes"):
+                skate.data.read_csv(7)
+
+    def test_wrong_seed_and_order(self, folder):
+        with pytest.raises(ValueError, match="Seed must be an integer or None; got 'x'"):
+            skate.data.FileShuffleConfig(seed="x")
+        with pytest.raises(ValueError, match="Invalid value for 'shuffle': 'rows'"):
+            skate.data.read_csv(folder, shuffle="rows")
+
     def test_file_shuffle(self, folder):
         config = skate.data.FileShuffleConfig(seed=1)
         found = self.names(folder, shuffle=config)

@@ -177,6 +177,11 @@ class TestCommon:
         with pytest.warns(UserWarning, match="already been called on this StandardScaler"):
             scaler.fit(ds)
 
+    def test_plans_and_statistics_name_it(self, ds):
+        scaled = StandardScaler(["a"]).fit_transform(ds)
+        assert repr(scaled).startswith("StandardScaler\n+- Dataset(")
+        assert "Operator 1 StandardScaler:" in scaled.materialize().stats()
+
     def test_counts_are_lists(self):
         frame = pd.DataFrame({"t": ["x y x", None], "l": [["u", "v"], ["v"]]})
         ds = skate.data.from_pandas(frame)

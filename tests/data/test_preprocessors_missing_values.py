@@ -113,7 +113,7 @@ class TestEncoders:
         assert ordinal.transform(dataset).to_pandas()["c"].tolist() == expected
         hot = OneHotEncoder(["c"]).fit_transform(dataset).take_all()
         assert [int(np.argmax(row["c"])) for row in hot] == expected
-        assert all(row["c"].sum() == 1 for row in hot)
+        assert all(sum(row["c"]) == 1 for row in hot)
 
     def test_unknown_ones(self):
         known = skate.data.from_items([{"c": "a"}, {"c": "b"}])
@@ -127,10 +127,10 @@ class TestEncoders:
         lists = skate.data.from_items([{"t": ["a", "b", "a"]}, {"t": []}, {"t": ["q"]}])
         encoder = MultiHotEncoder(["t"], max_categories={"t": 1})
         rows = encoder.fit_transform(lists).take_all()
-        assert [row["t"].tolist() for row in rows] == [[2], [0], [0]]
+        assert [row["t"] for row in rows] == [[2], [0], [0]]
         vectors = skate.data.from_items([{"t": np.array([4, 5])}, {"t": np.array([5, 5])}])
         rows = MultiHotEncoder(["t"]).fit_transform(vectors).take_all()
-        assert [row["t"].tolist() for row in rows] == [[1, 1], [0, 2]]
+        assert [row["t"] for row in rows] == [[1, 1], [0, 2]]
         ordinal = OrdinalEncoder(["t"]).fit_transform(vectors).take_all()
         assert [list(row["t"]) for row in ordinal] == [[0, 1], [1, 1]]
 

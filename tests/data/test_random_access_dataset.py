@@ -15,7 +15,8 @@ def test_rows_by_key():
     assert skate.get(found.get_async(7)) == {"k": 7, "v": 49}
     assert skate.get(found.get_async(-1)) is None
     assert found.multiget([49, 99, 3]) == [{"k": 49, "v": 2401}, None, {"k": 3, "v": 9}]
-    assert found.stats().startswith("RandomAccessDataset: 2 actors, asked for")
+    assert found.stats().startswith("RandomAccessDataset: 2 actors")
+    assert "Accesses per worker: 1 min, 2 max, 1 mean" in found.stats()
 
 
 @pytest.mark.engines("inline")

@@ -22,6 +22,7 @@ from skate.data._relational.carried import UnlikeArrowError
 from skate.data._relational.expressions import lowered
 from skate.data._relational.frames import Frame, frame_of
 from skate.data._relational.runs import Relational, with_runs
+from skate.data._relational.scans import size_of
 from skate.data.aggregate import Count, Max, Mean, Min, Std, Sum
 from skate.data.expressions import Expr, col, lit
 from tests.support import run_program
@@ -269,6 +270,27 @@ class TestFiles:
         blocks = list(rows.filter(expr=col("row") > 9).sort("row", descending=True)._blocks())
         assert len(blocks) > 1
         assert pa.concat_tables(blocks)["row"].to_pylist() == list(range(299, 9, -1))
+
+    def test_of_joins_that_are_grouped_the_largest_input_need_not_fit(
+        self,
+        folder: Path,
+        tmp_path_factory: pytest.TempPathFactory,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        small = tmp_path_factory.mktemp("small")
+        pq.write_table(pa.table({"k": [1, 2], "name": ["one", "two"]}), small / "a.parquet")
+        rows = self.read(folder, True).join(data.read_parquet(str(small)), on="k")
+        grouped = rows.groupby("name").sum("row").sort("name")
+        rows.context.sort_memory_bytes = 1000
+        fits = 6 * size_of(data.read_parquet(str(small))._plan)
+        monkeypatch.setattr("skate.data._relational.runs.memory", lambda: fits)
+        divided = []
+        beside = data.read_parquet(str(small)).join(grouped, on="name")
+        for query in (rows, grouped, beside):
+            run = with_runs(query._plan)
+            assert isinstance(run, Relational)
+            divided.append(run._is_divided(run.children, rows.context))
+        assert divided == [True, False, False]
 
     def test_more_than_fits_and_not_for_polars(self, folder: Path) -> None:
         rows = self.read(folder, True).filter(expr=col("row") % 2 == 0)

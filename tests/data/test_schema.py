@@ -38,6 +38,12 @@ def test_the_printed_schema():
     )
 
 
+def test_a_dataset_without_rows_and_columns():
+    nothing = skate.data.range(2).map(lambda row: row).filter(lambda row: False).materialize()
+    counted = f"num_blocks={nothing.num_blocks()}, num_rows=0"
+    assert str(nothing) == f"MaterializedDataset({counted}, schema=Unknown schema)"
+
+
 def test_schema_without_running():
     dataset = skate.data.range(3).map(lambda row: row)
     assert dataset.schema(fetch_if_missing=False) is None

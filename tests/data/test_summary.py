@@ -61,7 +61,7 @@ class TestSummary:
             self.values("born", override_dtype_agg_mapping=by_type)
 
     def test_mistakes(self):
-        with pytest.raises(ValueError, match="no column 'x'"):
+        with pytest.raises(ValueError, match="no such column in the dataset: 'x'"):
             self.summary(columns=["x"])
         with pytest.raises(ValueError, match="no Python object"):
             skate.data.from_items([{"o": object()}]).summary()

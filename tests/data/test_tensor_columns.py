@@ -89,6 +89,9 @@ class TestPandas:
         np.testing.assert_array_equal(series.var(ddof=0), CUBES.var(axis=0))
         np.testing.assert_array_equal(series.median(), np.median(CUBES, axis=0))
 
+    def test_one_number_is_a_number(self):
+        assert float(TensorArray(np.array([[[2.5]]]))) == 2.5
+
     def test_a_frame_shows_tensors_in_a_line(self):
         frame = pd.DataFrame({"t": TensorArray(CUBES[:, :, :2])})
         first, *_, last = repr(frame).splitlines()[1:]

@@ -37,7 +37,7 @@ def test_workers_of_a_data_loader_cannot_share_a_random_order():
 
 
 def test_to_torch_names_the_label_that_is_not_there():
-    with pytest.raises(KeyError, match="there is no column 'zz'; the columns are"):
+    with pytest.raises(KeyError, match="no such column in the dataset: 'zz'; the columns are"):
         next(iter(pairs().to_torch(label_column="zz")))
 
 

@@ -109,6 +109,30 @@ class TestFunctions:
             skate.data.range(3).map_batches(change).take_all()
         assert ids(skate.data.range(3).map_batches(change, zero_copy_batch=False)) == [1, 2, 3]
 
+    @pytest.mark.parametrize("how", ["map_batches", "map_groups"])
+    def test_types_that_pandas_lacks_are_kept(self, how):
+        rows = [
+            {"words": ["a"], "numbers": [1], "parts": [{"a": 1}], "gaps": None, "id": 0},
+            {"words": [], "numbers": [2, 3], "parts": [], "gaps": 7, "id": 0},
+        ]
+        ds = skate.data.from_items(rows, override_num_blocks=1)
+        if how == "map_batches":
+            same = ds.map_batches(lambda frame: frame.copy(), batch_format="pandas")
+        else:
+            same = ds.groupby("id").map_groups(lambda frame: frame.copy(), batch_format="pandas")
+        assert same.take_all() == rows
+        assert same.materialize().schema() == ds.schema()
+
+    def test_new_values_in_a_frame_have_types_of_their_own(self):
+        ds = skate.data.from_items([{"l": [1, 2], "n": None}, {"l": [3], "n": 4}])
+
+        def changed(frame):
+            return frame.assign(l=[np.ones(2, np.int8) for _ in frame["l"]], n=frame["n"] / 8)
+
+        found = ds.repartition(1).map_batches(changed, batch_format="pandas").take_all()
+        assert [row["l"].dtype for row in found] == [np.int8, np.int8]
+        assert [row["n"] for row in found] == [None, 0.5]
+
     def test_arguments(self):
         def add(batch, a, b):
             return {"id": batch["id"] + a + b}

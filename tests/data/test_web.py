@@ -57,6 +57,12 @@ class TestWeb:
         assert skate.data.read_csv(f"{web}/t.csv").sum("a") == 3
         assert skate.data.read_parquet(f"{web}/t.parquet").sum("a") == 7
 
+    def test_a_file_system_that_is_given(self, web, tmp_path):
+        from fsspec.implementations.http import HTTPFileSystem
+
+        (tmp_path / "t.txt").write_text("one\ntwo\n")
+        assert skate.data.read_text(f"{web}/t.txt", filesystem=HTTPFileSystem()).count() == 2
+
     def test_a_file_that_is_not_there(self, web):
         with pytest.raises(FileNotFoundError, match=r"no\.csv"):
             skate.data.read_csv(f"{web}/no.csv")

@@ -3,7 +3,9 @@
 from typing import Any, cast
 
 import numpy as np
+import pandas as pd
 import pytest
+from pyarrow.json import ReadOptions
 
 import skate
 import skate.data
@@ -28,13 +30,36 @@ def test_arguments_that_do_not_fit_are_named_at_once():
 
 
 @pytest.mark.engines("local")
+def test_words_that_programs_of_ray_look_for(tmp_path):
+    ds = skate.data.range(3)
+    asked = {
+        "no such column in the dataset: 'zz'": lambda: ds.groupby("zz").count().take_all(),
+        "Length of `descending` does not match": lambda: ds.sort("id", descending=[True, False]),
+        "Cannot zip datasets of different": lambda: ds.zip(skate.data.range(4)).take_all(),
+        "Invalid join type: 'outer'": lambda: ds.join(ds, "outer", 2, on=("id",)),
+        "Cannot sample from an empty": lambda: skate.data.range(0).random_sample(0.5),
+        "Exactly one of accumulate_row": lambda: skate.data.aggregate.AggregateFn(
+            init=lambda key: 0, merge=lambda a, b: a, name="x"
+        ),
+        "already exists": lambda: ds.write_csv(tmp_path, mode="error"),
+        "num_rows_per_file is min_rows": lambda: ds.write_csv(
+            tmp_path, min_rows_per_file=1, num_rows_per_file=1
+        ),
+    }
+    for words, ask in asked.items():
+        with pytest.raises(ValueError, match=words):
+            ask()
+
+
+@pytest.mark.engines("local")
 @pytest.mark.parametrize("argument", ["parallelism", "override_num_blocks", "concurrency"])
 def test_readers_need_a_block_and_a_task(argument):
+    words = f"{argument} takes a (whole )?number of at least 1; got "
     for read in (skate.data.range, skate.data.range_tensor):
-        with pytest.raises(ValueError, match=f"{argument} takes a number of at least 1; got -5"):
+        with pytest.raises(ValueError, match=words + "-5"):
             read(3, **{argument: -5})
         assert read(3, **{argument: 1}).count() == 3
-    with pytest.raises(ValueError, match=f"{argument} takes a number of at least 1; got 0"):
+    with pytest.raises(ValueError, match=words + "0"):
         skate.data.read_csv(__file__, **{argument: 0})
 
 
@@ -76,13 +101,24 @@ def test_an_expression_of_another_type_is_named():
         (lambda: skate.data.from_items({"a": 1}), "from_items takes a list of rows"),
         (lambda: skate.data.from_items([{}, {}]), "the 2 rows have no columns"),
         (lambda: skate.data.from_pandas([1, 2]), "from_pandas takes a DataFrame.* got 1"),
+        (
+            lambda: skate.data.from_pandas(pd.DataFrame({0: [1], "b": [2]})),
+            r"non-str types.*\[0, 'b'\].*rename",
+        ),
+        (
+            lambda: skate.data.read_json("a.json", read_options=ReadOptions(block_size=0)),
+            r"read_options\.block_size takes a number of at least 1; got 0",
+        ),
         (lambda: skate.data.range(cast("Any", "5")), "range takes a whole number; got '5'"),
         (
             lambda: skate.data.range_tensor(2, shape=cast("Any", 2)),
             r"range_tensor takes a shape.* shape=2",
         ),
         (lambda: skate.data.range(3).take(-1), "take takes a number of at least 0; got -1"),
-        (lambda: skate.data.range(3).repartition(0), "num_blocks takes a number of at least 1"),
+        (
+            lambda: skate.data.range(3).repartition(0),
+            "num_blocks takes a whole number",
+        ),
         (lambda: skate.data.range(3).random_shuffle(seeed=1), "'seeed': did you mean seed"),
         (lambda: skate.data.range(3).random_shuffle(num_cpu=1), "'num_cpu'.*Did you mean num_c"),
         (

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
         block as block,
     )
     from skate.data import (
+        checkpoint as checkpoint,
+    )
+    from skate.data import (
         collate_fn as collate_fn,
     )
     from skate.data import (

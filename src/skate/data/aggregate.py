@@ -13,10 +13,13 @@ import pyarrow as pa
 from skate._core.public_names import name_publicly
 from skate.data._aggregates.base import (
     NULL,
+    AccumulatorType,
+    AggOutputType,
     AggregateFn,
     AggregateFnV2,
     BuiltinAggregate,
     Null,
+    SupportsRichComparisonType,
     is_nan,
 )
 from skate.data._aggregates.values import (
@@ -34,9 +37,10 @@ from skate.data._arrow.compute import pc
 from skate.data._arrow.tensors import column_to_numpy
 
 __all__ = [
-    "AbsMax", "AggregateFn", "AggregateFnV2", "ApproximateQuantile", "ApproximateTopK", "AsList",
-    "Count", "CountDistinct", "Max", "Mean", "Min", "MissingValuePercentage", "Quantile", "Std",
-    "Sum", "Unique", "ValueCounter", "ZeroPercentage",
+    "AbsMax", "AccumulatorType", "AggOutputType", "AggregateFn", "AggregateFnV2",
+    "ApproximateQuantile", "ApproximateTopK", "AsList", "Count", "CountDistinct", "Max", "Mean",
+    "Min", "MissingValuePercentage", "Quantile", "Std", "Sum", "SupportsRichComparisonType",
+    "Unique", "ValueCounter", "ZeroPercentage",
 ]  # fmt: skip
 
 

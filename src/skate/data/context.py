@@ -1,5 +1,8 @@
 """The settings of skate.data, under the name that Ray gives them."""
 
+from __future__ import annotations
+
+import warnings
 from enum import Enum
 
 from skate._core.public_names import name_publicly
@@ -19,6 +22,15 @@ class ShuffleStrategy(str, Enum):
     SHUFFLE_V2 = "shuffle_v2"
     GPU_SHUFFLE = "gpu_shuffle"
     HASH_SHUFFLE_V2 = "shuffle_v2"  # noqa: PIE796 - an older name of the same
+
+    @classmethod
+    def _missing_(cls, value: object) -> ShuffleStrategy | None:
+        if value != "hash_shuffle_v2":
+            return None
+        warnings.warn(
+            "'hash_shuffle_v2' is the older name of 'shuffle_v2'", DeprecationWarning, stacklevel=4
+        )
+        return cls.SHUFFLE_V2
 
 
 __all__ = [

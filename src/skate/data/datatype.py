@@ -35,7 +35,7 @@ class DataType:
     def __post_init__(self) -> None:
         if not isinstance(self._physical_dtype, (pa.DataType, np.dtype, type)):
             raise TypeError(
-                "a DataType stands for a type of Arrow, of NumPy or of Python; got "
+                "DataType supports only PyArrow DataType, NumPy dtype, or Python type; got "
                 f"{self._physical_dtype!r}"
             )
 
@@ -117,7 +117,7 @@ class DataType:
             return cls(pa.timestamp(unit or "us", tz))
         if unit is not None and unit not in units:
             allowed = " or ".join(map(repr, units)) or "None"
-            raise ValueError(f"the unit of {kind} is {allowed}; got {unit!r}")
+            raise ValueError(f"{kind} unit must be {allowed}; got {unit!r}")
         return cls(getattr(pa, kind)(*([unit or units[0]] if units else [])))
 
     def is_of(self, category: TypeCategory | str) -> bool:
@@ -159,7 +159,7 @@ class DataType:
 
     def to_python_type(self) -> type:
         if not self.is_python_type():
-            raise ValueError(f"{self!r} is no type of Python")
+            raise ValueError(f"{self!r} is not backed by a Python type")
         return self._physical_dtype  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
@@ -204,8 +204,8 @@ def _plain(name: str) -> Any:
 
     make.__name__ = name.rstrip("_")
     make.__doc__ = (
-        f"Make the DataType of Arrow's {make.__name__}.\n\n"
-        f"Returns:\n    What stands for pyarrow.{make.__name__}().\n"
+        f"Create a DataType representing Arrow's {make.__name__}.\n\n"
+        f"Returns:\n    A DataType with PyArrow {make.__name__} type.\n"
     )
     return classmethod(make)
 

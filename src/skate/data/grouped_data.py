@@ -27,7 +27,7 @@ from skate.data._arrow.dictionaries import without_dictionary
 from skate.data._arrow.sorting import sort_table
 from skate.data._execution.bundles import Bundle, Hoard, bundle_of, table_of
 from skate.data._execution.dividing import Division, Undivided
-from skate.data._execution.exchange import beside, by_engine, by_ranges
+from skate.data._execution.exchange import Repartition, beside, by_engine, by_ranges
 from skate.data._execution.partitions import Divisions, Gathering, Side
 from skate.data._execution.transforms import blame, block_limit, copied, joined, portions
 from skate.data._execution.udf import FunctionError, UserFunction
@@ -221,6 +221,9 @@ class GroupTogether(Grouping):
     def name(self) -> str:
         return f"Group[{', '.join(self.keys)}]"
 
+    def initial_num_blocks(self) -> int | None:
+        return self.blocks
+
     def blocks_of_parts(self, parts: int) -> int:
         return -(-(self.blocks or 4 * driver_threads()) // parts)
 
@@ -251,7 +254,8 @@ class MapGroups:
 
     def __call__(self, blocks: Iterator[Block]) -> Iterator[Block]:
         for block in blocks:
-            yield from map(joined, portions(self._outputs(block), block_limit(), every=1))
+            for outputs in portions(self._outputs(block), block_limit(), every=1):
+                yield joined(outputs, block)
 
     def _outputs(self, block: Block) -> Iterator[Any]:
         groups: Iterator[Any] = groups_of(block, self.keys)
@@ -313,7 +317,10 @@ class GroupedData:
         agg.check_targets(aggs)
         named = agg.distinct_names(aggs)
         rows = self._dataset._only(agg.columns_read(named, self._keys))
-        return rows._with(Aggregate((rows._plan,), self._keys, named))
+        groups: Gathering = Aggregate((rows._plan,), self._keys, named)
+        if self._blocks is not None and self._keys:
+            groups = Repartition((groups,), self._blocks)
+        return rows._with(groups)
 
     def map_groups(
         self,

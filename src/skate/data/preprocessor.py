@@ -400,6 +400,7 @@ class Transformation:
     def __init__(self, preprocessor: Preprocessor) -> None:
         self.preprocessor = preprocessor
         self.__name__: str = type(preprocessor).__name__
+        self.operator_name = self.__name__  # in plans and statistics, as in Ray
 
     def __call__(self, batch: Batch) -> Batch:
         return self.preprocessor._transform(batch)

@@ -37,6 +37,7 @@ class RandomAccessDataset:
         number = self._number(key)
         if number is None:
             return skate.put(None)
+        self._asked[number] += 1
         return self._workers[number].find.remote([key], single=True)  # type: ignore[no-any-return]
 
     def multiget(self, keys: list[Any]) -> list[Row | None]:
@@ -46,6 +47,7 @@ class RandomAccessDataset:
             number = self._number(key)
             if number is not None:
                 wanted.setdefault(number, []).append(place)
+        self._asked.update(wanted.keys())
         refs = [
             self._workers[number].find.remote([keys[place] for place in places])
             for number, places in wanted.items()
@@ -57,16 +59,17 @@ class RandomAccessDataset:
         return found
 
     def stats(self) -> str:
-        """How many rows each actor was asked for."""
-        asked = ", ".join(str(self._asked[n]) for n in range(len(self._workers)))
-        return f"RandomAccessDataset: {len(self._workers)} actors, asked for {asked} rows"
+        """Return how often actors were asked for rows, in words."""
+        asked = [self._asked[number] for number in range(len(self._workers))] or [0]
+        mean = sum(asked) // len(asked)
+        return (
+            f"RandomAccessDataset: {len(self._workers)} actors\n"
+            f"- Accesses per worker: {min(asked)} min, {max(asked)} max, {mean} mean"
+        )
 
     def _number(self, key: object) -> int | None:
         number = bisect_right(self._firsts, key) - 1
-        if number < 0:
-            return None
-        self._asked[number] += 1
-        return number
+        return None if number < 0 else number
 
 
 class _Searcher:

@@ -7,13 +7,18 @@ One that has `arrow()` is done by Arrow's kernels for all groups at once; any ot
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from types import GenericAlias
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from skate.data._arrow.blocks import Block, check_columns, rows_of
 from skate.data._arrow.compute import pc
 from skate.data._arrow.tensors import type_text
+
+AccumulatorType = TypeVar("AccumulatorType")
+AggOutputType = TypeVar("AggOutputType")
+SupportsRichComparisonType = TypeVar("SupportsRichComparisonType")
 
 
 class AggregateFn:
@@ -35,7 +40,7 @@ class AggregateFn:
         finalize: Callable[[object], object] | None = None,
     ) -> None:
         if (accumulate_row is None) == (accumulate_block is None):
-            raise ValueError("give one of accumulate_row and accumulate_block")
+            raise ValueError("Exactly one of accumulate_row or accumulate_block must be provided")
         if not isinstance(name, str):
             raise TypeError(f"`name` must be a string; got {name!r}")
         self.name = name
@@ -86,7 +91,14 @@ def unfit(what: str, columns: Sequence[str], block: Block) -> TypeError:
 
 
 class AggregateFnV2(AggregateFn):
-    """An aggregation to derive from: override `aggregate_block`, `combine` and `finalize`."""
+    """An aggregation to derive from: override `aggregate_block`, `combine` and `finalize`.
+
+    `AggregateFnV2[S, R]` says of what types its states and its result are.
+    """
+
+    @classmethod
+    def __class_getitem__(cls, types: object) -> GenericAlias:
+        return GenericAlias(cls, types)
 
     def __init__(
         self,
@@ -100,6 +112,14 @@ class AggregateFnV2(AggregateFn):
         self.on = on
         self.ignore_nulls = ignore_nulls
         self._zero = zero_factory
+
+    @property
+    def _target_col_name(self) -> str | None:  # what Ray calls it, in examples of its guides
+        return self.on
+
+    @property
+    def _ignore_nulls(self) -> bool:
+        return self.ignore_nulls
 
     def get_target_column(self) -> str | None:
         """The column that is aggregated; None for all."""

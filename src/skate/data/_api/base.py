@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 import skate
-from skate._core.argument_checks import wrong_type
+from skate._core.argument_checks import whole_number, wrong_type
 from skate._core.nearest import nearest_names
 from skate.data._api.iterating import Iterating
 from skate.data._arrow.blocks import Block, check_columns
@@ -25,6 +25,7 @@ from skate.data._plan.static_schema import static_schema
 from skate.data._settings.context import MOST_BLOCKS, DataContext
 
 if TYPE_CHECKING:
+    from skate.data._api.exporting import RefBundle
     from skate.data.dataset import Dataset
 
 
@@ -45,6 +46,10 @@ class Core(Iterating):
         """The plan under the name that it has in Ray."""
         return self._plan
 
+    def _execute(self) -> RefBundle:
+        """Execute, and tell of the blocks, as Ray's own tests ask for them."""
+        return self._plan.execute()
+
     def _block_num_rows(self) -> list[int]:
         """Execute, and count the rows of each block."""
         return [bundle.rows for bundle in self._bundles()]
@@ -62,9 +67,10 @@ class Core(Iterating):
 
         return Dataset(self._plan, context)
 
-    def _bundles(self) -> Iterator[Bundle]:
-        """Execute the plan. Statistics that somebody waits for are filled in."""
-        return execute(self._plan, self._context, self._new_stats())
+    def _bundles(self, node: plan.Node | None = None) -> Iterator[Bundle]:
+        """Execute the plan, or another one in its place. Statistics that somebody waits for are
+        filled in."""
+        return execute(node or self._plan, self._context, self._new_stats())
 
     def _new_stats(self) -> ExecutionStats:
         """Statistics that are empty."""
@@ -170,7 +176,7 @@ def tasks_wanted(concurrency: int | None) -> int | None:
 
 def check_blocks(name: str, number: int) -> None:
     """Raise for a number of blocks or parts that nobody can keep a list of."""
-    check_least(name, number, 1)
+    whole_number(name, number, 1, "a whole number of at least 1")
     if number > MOST_BLOCKS:
         raise ValueError(f"{name} takes a number of at most {MOST_BLOCKS:,}; got {number}")
 

@@ -96,7 +96,9 @@ class Combining(Core):
         """
         join_type = getattr(join_type, "value", join_type)  # Ray has an enumeration of them
         if join_type not in JOINS:
-            raise ValueError(f"join_type takes {', '.join(map(repr, JOINS))}; got {join_type!r}")
+            raise ValueError(
+                f"Invalid join type: {join_type!r}; join_type takes {', '.join(map(repr, JOINS))}"
+            )
         left = (on,) if isinstance(on, str) else tuple(on)
         right = left if right_on is None else right_on
         right = (right,) if isinstance(right, str) else tuple(right)
@@ -178,10 +180,12 @@ class Combining(Core):
             >>> skate.data.range(10).repartition(5).materialize().num_blocks()
             5
         """
-        if (num_blocks is None) == (target_num_rows_per_block is None):
+        if num_blocks is None and target_num_rows_per_block is None:
+            raise ValueError("Either `num_blocks` or `target_num_rows_per_block` must be set")
+        if num_blocks is not None and target_num_rows_per_block is not None:
             raise ValueError(
-                "Either `num_blocks` or `target_num_rows_per_block` must be set; got "
-                f"{'none' if num_blocks is None else 'both'}"
+                "Only one of `num_blocks` or `target_num_rows_per_block` must be set, but not "
+                f"both. Got {num_blocks} and {target_num_rows_per_block}"
             )
         if num_blocks is not None:
             check_blocks("num_blocks", num_blocks)
@@ -196,8 +200,8 @@ class Combining(Core):
             raise ValueError("sort=True needs keys to sort by")
         if shuffle and num_blocks is None:
             raise ValueError(
-                "shuffle=True needs num_blocks; `shuffle` must be False when "
-                "target_num_rows_per_block is given"
+                "`shuffle` must be False when `target_num_rows_per_block` is set. With num_blocks "
+                "it may be True"
             )
         if shuffle:
             return self.random_shuffle(num_blocks=num_blocks)
@@ -264,7 +268,10 @@ class Combining(Core):
         _check_once("sort", names)
         down = [descending] * len(names) if isinstance(descending, bool) else list(descending)
         if not names or len(down) != len(names):
-            raise ValueError(f"sort got the columns {names} and {len(down)} directions")
+            raise ValueError(
+                "Length of `descending` does not match the length of the key: sort got the "
+                f"columns {names} and {len(down)} directions"
+            )
         keys = tuple(
             (name, "descending" if reverse else "ascending")
             for name, reverse in zip(names, down, strict=True)

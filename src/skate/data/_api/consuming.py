@@ -396,6 +396,8 @@ class Consuming(Core):
         name = f"name={self._name}, " if self._name else ""
         text = Schema(schema).short() if schema is not None else "Unknown schema"
         kind = type(self).__name__ if node is self._plan else "Dataset"
+        if kind == "MaterializedDataset" and isinstance(node, plan.Input):
+            name += f"num_blocks={len(node.bundles)}, "
         return f"{kind}({name}num_rows={'?' if rows is None else rows}, schema={text})"
 
     def _repr_html_(self) -> str:

@@ -144,7 +144,8 @@ class Transforming(Core):
         udf = UserFunction(
             fn, fn_args or (), fn_kwargs, fn_constructor_args or (), fn_constructor_kwargs
         )
-        label = f"MapBatches({udf.name})"
+        own = getattr(fn, "operator_name", None)
+        label = own if isinstance(own, str) else f"MapBatches({udf.name})"
         step = MapBatches(udf, label, batch_size, check_format(batch_format), zero_copy_batch)
         return self._mapped(
             step, label, udf, compute, concurrency, remote_args,
@@ -236,7 +237,7 @@ class Transforming(Core):
                 )
             expression = parse(expr) if isinstance(expr, str) else expr
             return self._evaluated(
-                FilterStep(expression), f"Filter({expression})", [expression],
+                FilterStep(expression), f"Filter({expression.inner_text})", [expression],
                 compute, concurrency, remote_args,
             )  # fmt: skip
         udf = UserFunction(
@@ -473,7 +474,7 @@ class Transforming(Core):
         if not 0 <= fraction <= 1:
             raise ValueError(f"fraction takes a number from 0 to 1; got {fraction}")
         if self._plan.initial_num_blocks() == 0:
-            raise ValueError("random_sample needs rows to choose from; the dataset is empty")
+            raise ValueError("random_sample: Cannot sample from an empty Dataset")
         return self._with(Sample((self._plan,), fraction, numpy_seed(seed)))
 
 

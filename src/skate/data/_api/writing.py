@@ -36,10 +36,13 @@ from skate.data._io.resumable import (
     resumed_sink,
     write_stage,
 )
+from skate.data._io.row_checkpoints import WriteRun, run_of_write, warn_without_ids
 from skate.data._io.sinks import Datasink, FilenameProvider, SaveMode, UniqueNames, WriteResult
 
 if TYPE_CHECKING:
     from skate.data._io.paths import PathLike
+
+_RESUMED = "resume=True, which has notes of its own"
 
 
 class Writing(Consuming):
@@ -196,22 +199,24 @@ class Writing(Consuming):
 
         self._write_blocks(files, "orc", write)
 
-    def write_tfrecords(self, path: PathLike, **options: object) -> None:
-        """Write TFRecord files of tf.train.Example.
+    def write_tfrecords(
+        self, path: PathLike, *, tf_schema: object = None, **options: object
+    ) -> None:
+        """Write TFRecord files of tf.train.Example; tensors as tf.io.parse_tensor reads them.
 
         Args:
             path: The folder, on any file system; one file per block is written into it.
+            tf_schema: What the columns hold, as a Schema of tensorflow_metadata.
             **options: Those of `write_parquet`, without others.
         """
-        from skate._core.record_files import record_of
-        from skate.data.sources.tfrecords import example_of_row
+        from skate.data.sources import tf_examples, tfrecords
 
         files = _FileOptions(path, options)
         files.nothing_left()
+        kinds = tf_examples.kinds_of_schema(tf_schema)
 
         def write(block: Block, file: BinaryIO, number: str) -> None:
-            for row in rows_of(block, plain=False):
-                file.write(record_of(example_of_row(row)))
+            tfrecords.write_examples(block, file, kinds)
 
         self._write_blocks(files, "tfrecords", write)
 
@@ -288,6 +293,7 @@ class Writing(Consuming):
             ...     connect().execute("SELECT count(*) FROM t").fetchone()
             (3,)
         """
+        warn_without_ids(self._context, "write_sql, which is one transaction")
         connection = connection_factory()
         try:
             for block in self._blocks():
@@ -315,6 +321,7 @@ class Writing(Consuming):
                 see `Datasink.resume_folder`. The sink is then called where rows are computed.
         """
         if resume:
+            warn_without_ids(self._context, _RESUMED)
             stage = write_stage(concurrency, ray_remote_args)
             resumed_sink(datasink, self._plan, self._context, self._new_stats(), stage)
             return
@@ -323,9 +330,12 @@ class Writing(Consuming):
         total: WriteResult[Any] = WriteResult(0, 0, [])
 
         known = {"write_uuid": uuid.uuid4().hex}
+        run = run_of_write(self._plan, self._context, known["write_uuid"])
 
         def write(block: Block, number: int) -> Any:
-            return datasink.write([block], TaskContext(number, "Write", dict(known)))
+            returned = datasink.write([block], TaskContext(number, "Write", dict(known)))
+            run.note(block, number)
+            return returned
 
         def counted(blocks: Iterator[Block]) -> Iterator[Block]:
             for block in blocks:
@@ -335,20 +345,25 @@ class Writing(Consuming):
 
         try:
             least = datasink.min_rows_per_write, datasink.min_bytes_per_write
-            rows: Iterator[Block] = iter(()) if datasink._skip else self._blocks()
+            rows: Iterator[Block] = iter(()) if datasink._skip else self._blocks_of(run)
             blocks = counted(at_least(rows, *least))
-            with datasink._writing():
+            with datasink._writing(run.file_by_file):
                 total.write_returns = write_in_order(blocks, write, concurrency)
         except BaseException as error:
             datasink.on_write_failed(error)
             raise
         datasink.on_write_complete(total)
+        run.finish()
+
+    def _blocks_of(self, run: WriteRun) -> Iterator[Block]:
+        return (bundle.get() for bundle in self._bundles(run.node))
 
     def _write_blocks(
         self, files: _FileOptions, extension: str, write: Write, split: Split | None = None
     ) -> None:
         split = split or partial(_by_folder, files.names_for(extension), None, hive_folder)
         if files.resume:
+            warn_without_ids(self._context, _RESUMED)
             output = FileOutput(files.folder, write, split, files.most, files.stream)
             stage = write_stage(files.concurrency, files.remote_args)
             resumed_files(output, extension, self._plan, self._context, self._new_stats(), stage)
@@ -356,15 +371,17 @@ class Writing(Consuming):
         folder = files.folder
         if not folder.prepare():
             return
+        run = run_of_write(self._plan, self._context, folder.uuid, folder)
 
         def one(block: Block, number: int) -> None:
-            for name, part in split(block, folder.uuid, number):
+            for name, part in run.noted(block, number, split(block, folder.uuid, number)):
                 content = partial(_written_to, write, part, f"{number:06}")
                 place = folder.place_of(name)
                 folder.write(place, content, partial(folder.open, **files.stream))
 
-        with folder.replacing():
-            write_in_order(files.cut(self._blocks()), one, files.concurrency)
+        with folder.replacing(run.file_by_file):
+            write_in_order(files.cut(self._blocks_of(run)), one, files.concurrency)
+        run.finish()
 
 
 def _written_to(write: Write, block: Block, number: str, file: object) -> None:
@@ -389,8 +406,10 @@ class _FileOptions:
         )
         self._names: FilenameProvider | None = take("filename_provider", None)
         self.concurrency: int | None = take("concurrency", None)
-        rows = take("min_rows_per_file", None)
-        self.rows: int | None = take("num_rows_per_file", None) or rows
+        rows, older = take("min_rows_per_file", None), take("num_rows_per_file", None)
+        if rows is not None and older is not None:
+            raise ValueError("num_rows_per_file is min_rows_per_file by its older name; give one")
+        self.rows: int | None = older if rows is None else rows
         self.most: int | None = take("max_rows_per_file", None)
         _check_rows(self.rows, self.most)
         self.stream: dict[str, Any] = take("arrow_open_stream_args", None) or {}

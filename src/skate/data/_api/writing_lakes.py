@@ -12,6 +12,7 @@ from skate._core.optional_imports import try_import
 from skate.data._api.consuming import Consuming
 from skate.data._arrow.blocks import without_extensions
 from skate.data._execution.bundles import table_of
+from skate.data._io.row_checkpoints import warn_without_ids
 from skate.data._io.sinks import SaveMode
 from skate.data.sources.lakes import EXTRA, iceberg_table
 
@@ -51,6 +52,7 @@ class WritingLakes(Consuming):
             ray_remote_args: Without effect: one process writes.
             concurrency: Without effect, likewise.
         """
+        warn_without_ids(self._context, "write_delta, which makes one version")
         tables = try_import("deltalake", EXTRA)
         chosen = _mode(mode, "append", "overwrite", "error", "ignore")
         tables.write_deltalake(
@@ -90,6 +92,7 @@ class WritingLakes(Consuming):
             ray_remote_args: Without effect: one process writes.
             concurrency: Without effect, likewise.
         """
+        warn_without_ids(self._context, "write_iceberg, which makes one version")
         chosen = _mode(mode, "append", "overwrite", "upsert")
         table = iceberg_table(table_identifier, catalog_kwargs)
         rows = without_extensions(table_of(self._bundles()))

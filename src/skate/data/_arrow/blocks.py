@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -30,6 +31,7 @@ from skate.data._arrow.tensors import (
     to_array,
     unify,
 )
+from skate.data._arrow.type_kinds import is_kind
 
 if TYPE_CHECKING:
     import pandas
@@ -193,8 +195,13 @@ def without_extensions(block: Block) -> Block:
     return block
 
 
-def block_of_batch(batch: Batch) -> Block:
-    """The block of what a function on batches gave back."""
+def block_of_batch(batch: Batch, before: Block | None = None) -> Block:
+    """The block of what a function on batches gave back.
+
+    Args:
+        batch: The batch.
+        before: The block that it was made of, for types which pandas does not have.
+    """
     if isinstance(batch, pa.Table):
         return with_plain_types(unique_columns(batch))
     if isinstance(batch, Mapping):
@@ -203,7 +210,7 @@ def block_of_batch(batch: Batch) -> Block:
         return with_plain_types(pa.Table.from_batches([batch]))
     kind = type(batch).__module__.partition(".")[0]
     if kind == "pandas" and hasattr(batch, "columns"):
-        return block_of_pandas(batch)
+        return block_of_pandas(batch, before)
     if kind == "polars" and hasattr(batch, "to_arrow"):
         return with_plain_types(batch.to_arrow())
     if isinstance(batch, list):
@@ -245,12 +252,18 @@ def _column(name: str, value: Any) -> Column:
     )
 
 
-def block_of_pandas(frame: pd.DataFrame) -> Block:
+def block_of_pandas(frame: pd.DataFrame, before: Block | None = None) -> Block:
+    """The block of a frame; `before` is what the frame was made of, if that is known."""
     check_unique([str(name) for name in frame.columns])
-    return _table({str(name): _column_of_series(frame[name]) for name in frame.columns})
+    known = {} if before is None else dict(zip(before.column_names, before.columns, strict=True))
+    columns = {name: _column_of_series(frame[name], known.get(name)) for name in frame.columns}
+    return _table({str(name): column for name, column in columns.items()})
 
 
-def _column_of_series(series: pd.Series) -> Column:
+def _column_of_series(series: pd.Series, before: Column | None = None) -> Column:
+    with suppress(pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+        if before is not None and _type_was_lost(series, before):
+            return pa.Array.from_pandas(series, type=before.type)
     if series.dtype == object:
         values = list(series)
         first = next((value for value in values if value is not None), None)
@@ -261,6 +274,19 @@ def _column_of_series(series: pd.Series) -> Column:
             return column_of_values(values)
     column = pa.Array.from_pandas(series)
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _type_was_lost(series: pd.Series, before: Column) -> bool:
+    """Whether pandas may have changed the type: it has arrays for lists, and fractions for whole
+    numbers of which some are missing."""
+    if series.dtype == object and is_kind(before.type, "list"):
+        first = next((value for value in series if value is not None), None)
+        if not isinstance(first, np.ndarray) or first.ndim != 1:
+            return False
+        inner = before.type.value_type
+        return first.dtype == object or bool(pa.from_numpy_dtype(first.dtype) == inner)
+    gaps = before.null_count > 0 and pa.types.is_integer(before.type)
+    return gaps and getattr(series.dtype, "kind", "") == "f"
 
 
 def _table(columns: Mapping[str, Column]) -> Block:
@@ -380,7 +406,9 @@ def missing_column(name: str, names: Sequence[str]) -> MissingColumnError:
 
     near = nearest_names(name, names, 1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    return MissingColumnError(f"there is no column {name!r}; the columns are {list(names)}{hint}")
+    return MissingColumnError(
+        f"there's no such column in the dataset: {name!r}; the columns are {list(names)}{hint}"
+    )
 
 
 def check_unique(names: Sequence[str]) -> None:

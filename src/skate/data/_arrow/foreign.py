@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
@@ -17,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from skate._core.consent import program_allows_pickle
+from skate._core.optional_imports import ray_is_skate
 from skate.data._arrow.plain_types import plain_type, with_plain_types
 from skate.data._arrow.tensors import (
     OBJECT_NAME,
@@ -32,9 +34,11 @@ _FIXED = ("ray.data.arrow_tensor", "ray.data.arrow_tensor_v2")
 _RAGGED = ("ray.data.arrow_variable_shaped_tensor",)
 
 
-def allows_pickle(argument: bool) -> bool:
-    """Return whether the user trusts the data: by the argument, or by the environment."""
-    return argument or program_allows_pickle()
+def allows_pickle(argument: bool, switch_of_ray: str = "") -> bool:
+    """Return whether the user trusts the data: by the argument, or by the environment, where
+    programs that `import ray` may set the variable that Ray has for it."""
+    by_ray = ray_is_skate() and os.environ.get(switch_of_ray, "").lower() in ("1", "true")
+    return argument or program_allows_pickle() or by_ray
 
 
 def refused(what: str, instead: str = "") -> UntrustedPickleError:

@@ -172,6 +172,10 @@ class TensorArray(_extensions.ExtensionArray):  # type: ignore[misc]
         array: np.ndarray[Any, Any] = self.to_numpy(dtype, bool(copy))
         return array
 
+    def __float__(self) -> float:
+        """The only number of the only tensor."""
+        return float(self._tensors.item())
+
     def __arrow_array__(self, type: pa.DataType | None = None) -> pa.Array:
         if self._tensors.dtype.kind != "O":
             return column_of_array(self._tensors)

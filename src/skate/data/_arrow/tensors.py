@@ -21,6 +21,7 @@ import cloudpickle
 import numpy as np
 import pyarrow as pa
 
+from skate._core.optional_imports import ray_is_skate
 from skate.data._arrow.dictionaries import without_dictionary
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class ObjectType(pa.ExtensionType):  # type: ignore[misc]
     """Python objects that no Arrow type fits, as pickles.
 
     Arrow is not told about this type, so that reading a file never makes one: a column has it only
-    if this session pickled its values, or the user trusts those of a file; see `_foreign.py`.
+    if this session pickled its values, or the user trusts those of a file; see `foreign.py`.
     """
 
     def __init__(self) -> None:
@@ -145,12 +146,15 @@ def is_object(type_: pa.DataType) -> bool:
 
 
 def type_text(type_: pa.DataType) -> str:
-    """A type as a printed schema shows it."""
-    if is_fixed_tensor(type_):
-        return f"numpy.ndarray(shape={tuple(type_.shape)}, dtype={_dtype(type_)})"
-    if is_ragged_tensor(type_):
-        return f"numpy.ndarray(ndim={type_.ndim}, dtype={_dtype(type_)})"
-    return "object" if is_object(type_) else str(type_)
+    """A type as a printed schema shows it; in programs that `import ray`, as Ray does."""
+    if not is_tensor(type_):
+        return "object" if is_object(type_) else str(type_)
+    is_fixed = is_fixed_tensor(type_)
+    size = f"shape={tuple(type_.shape)}" if is_fixed else f"ndim={type_.ndim}"
+    if not ray_is_skate():
+        return f"numpy.ndarray({size}, dtype={_dtype(type_)})"
+    name = "ArrowTensorTypeV2" if is_fixed else "ArrowVariableShapedTensorType"
+    return f"{name}({size}, dtype={type_.value_type})"
 
 
 def _dtype(type_: pa.DataType) -> Dtype:
@@ -304,6 +308,15 @@ def objects_of_pickles(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 # -- from Arrow ---------------------------------------------------------------------------------
 
+# Arrow knows this too (`to_pandas_dtype`), but up to version 25 imports pandas to say so.
+_DTYPES_OF_NUMBERS: dict[pa.DataType, Dtype] = {
+    getattr(pa, name)(): np.dtype(name)
+    for name in (
+        "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+        "float16", "float32", "float64",
+    )
+}  # fmt: skip
+
 
 def column_to_numpy(column: pa.ChunkedArray, writable: bool = False) -> Array:
     """One array for the column: a view where possible. Ragged tensors, lists, text, and whatever
@@ -329,7 +342,7 @@ def _array_of(chunk: pa.Array, writable: bool = False) -> Array:
     """`chunk.to_numpy()`, which would first import pandas; see `_numbers`."""
     if not _has_plain_numbers(chunk):
         return chunk.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
-    dtype, memory = np.dtype(chunk.type.to_pandas_dtype()), chunk.buffers()[1]
+    dtype, memory = _DTYPES_OF_NUMBERS[chunk.type], chunk.buffers()[1]
     if memory is None:
         return np.empty(0, dtype)
     array = np.frombuffer(memory, dtype, len(chunk), chunk.offset * dtype.itemsize)
@@ -339,8 +352,7 @@ def _array_of(chunk: pa.Array, writable: bool = False) -> Array:
 
 
 def _has_plain_numbers(column: pa.Array | pa.ChunkedArray) -> bool:
-    is_number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
-    return is_number and not column.null_count
+    return column.type in _DTYPES_OF_NUMBERS and not column.null_count
 
 
 def _fixed_to_numpy(column: pa.ChunkedArray, writable: bool) -> Array:
@@ -427,6 +439,7 @@ def _ragged_rows(chunk: pa.Array) -> list[Any]:
 
 def unify(columns: Sequence[pa.ChunkedArray], name: str) -> pa.ChunkedArray:
     """One column out of several that differ in type."""
+    columns = _without_empty_lists(columns)
     present = [column for column in columns if not pa.types.is_null(column.type)]
     types = {column.type for column in present}
     if len(types) <= 1:
@@ -446,3 +459,25 @@ def unify(columns: Sequence[pa.ChunkedArray], name: str) -> pa.ChunkedArray:
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         values = [value for column in columns for value in column.to_pylist()]
         return pa.chunked_array([_objects(values)])
+
+
+def _without_empty_lists(columns: Sequence[pa.ChunkedArray]) -> Sequence[pa.ChunkedArray]:
+    """The columns; those of nothing but empty lists, whose type nobody knows, are missing values
+    if the others are plain values."""
+    others = {column.type for column in columns if not _says_no_type(column.type)} - {pa.null()}
+    if len(others) == 0 or any(map(_has_parts, others)):
+        return columns
+    return [
+        pa.chunked_array([pa.nulls(len(column))])
+        if _says_no_type(column.type) and not any(len(chunk.flatten()) for chunk in column.chunks)
+        else column
+        for column in columns
+    ]
+
+
+def _says_no_type(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_list(type_) and pa.types.is_null(type_.value_type))
+
+
+def _has_parts(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_nested(type_) or is_tensor(type_) or is_object(type_))

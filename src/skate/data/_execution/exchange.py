@@ -24,6 +24,11 @@ from skate.data._settings.context import DataContext
 class Union(plan.Exchange):
     """The rows of one after those of the other."""
 
+    def initial_num_blocks(self) -> int | None:
+        counts = [each.initial_num_blocks() for each in self.inputs]
+        known = [count for count in counts if count is not None]
+        return sum(known) if len(known) == len(counts) else None
+
     def run(self, streams: Streams, context: DataContext) -> Iterator[Bundle]:
         return chain.from_iterable(streams)
 
@@ -96,7 +101,7 @@ class Zip(plan.Exchange):
             totals[number] += head.num_rows if head is not None else 0
             totals[number] += sum(bundle.rows for bundle in stream)
         raise ValueError(
-            f"cannot zip datasets of different number of rows: {', '.join(map(str, totals))}; "
+            f"Cannot zip datasets of different number of rows: {', '.join(map(str, totals))}; "
             f"cut them with limit({min(totals)}), or join() them by a column"
         )
 
@@ -161,7 +166,7 @@ class Repartition(Gathering):
 
     def divisions(self, sides: Sequence[Side], parts: int) -> Divisions:
         rows = sides[0].rows
-        ends = [sum(rows) * number // self.blocks for number in range(1, self.blocks + 1)]
+        ends = _ends(sum(rows), self.blocks)[1:]
         return Divisions([by_place(rows, ends)], [1] * self.blocks)
 
     def of_tables(self, tables: Sequence[Block], part: int = 0) -> Block:
@@ -170,9 +175,8 @@ class Repartition(Gathering):
 
 def evenly(bundles: Iterator[Bundle], rows: int, blocks: int, empty: Block) -> Iterator[Bundle]:
     """The rows in so many bundles of about equal length; without rows, a bundle is `empty`."""
-    ends = [rows * number // blocks for number in range(blocks + 1)]
     rest = next(bundles, None)
-    for start, stop in pairwise(ends):
+    for start, stop in pairwise(_ends(rows, blocks)):
         parts: list[Bundle] = []
         missing = stop - start
         while missing > 0 and rest is not None:
@@ -183,6 +187,13 @@ def evenly(bundles: Iterator[Bundle], rows: int, blocks: int, empty: Block) -> I
                 parts.append(part)
                 missing -= part.rows
         yield parts[0] if len(parts) == 1 else bundle_of(table_of(parts) if parts else empty)
+
+
+def _ends(rows: int, blocks: int) -> list[int]:
+    """Where blocks of about equal length end; of too many, the last ones are empty."""
+    if rows < blocks:
+        return [min(number, rows) for number in range(blocks + 1)]
+    return [rows * number // blocks for number in range(blocks + 1)]
 
 
 def rows_at_a_time(bundles: Iterator[Bundle], size: int) -> Iterator[Bundle]:
@@ -220,10 +231,15 @@ class Shuffle(Gathering):
         (hoard,) = inputs
         rows, blocks = hoard.rows, len(hoard.bundles)
         mixed = self.of_tables([table_of(hoard.bundles)])
-        return evenly(iter([bundle_of(mixed)]), rows, self._blocks(rows, blocks), mixed)
+        nothing = mixed.slice(0, 0)
+        return evenly(iter([bundle_of(mixed)]), rows, self._blocks(rows, blocks), nothing)
+
+    @property
+    def keeps_empty_blocks(self) -> bool:
+        return self.blocks is not None
 
     def _blocks(self, rows: int, before: int) -> int:
-        return max(1, min(self.blocks or before, rows))
+        return max(1, min(before, rows)) if self.blocks is None else self.blocks
 
     def repeatable(self) -> Shuffle:
         seed = np.random.SeedSequence().entropy if self.seed is None else self.seed
@@ -237,7 +253,8 @@ class Shuffle(Gathering):
         blocks = self._blocks(rows, side.blocks)
         parts = min(parts, blocks) if self.blocks is None else blocks
         ends = [blocks * number // parts for number in range(parts + 1)]
-        sizes = np.diff([rows * end // blocks for end in ends]).tolist()
+        places = _ends(rows, blocks)
+        sizes = np.diff([places[end] for end in ends]).tolist()
         return Divisions([at_random(side.rows, sizes, self.seed)], np.diff(ends).tolist())
 
     def of_tables(self, tables: Sequence[Block], part: int = -1) -> Block:

@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from math import isinf
+from math import inf, isinf
 from typing import Any
 
 import skate
@@ -35,6 +35,7 @@ from skate.data._execution.partitions import (
 from skate.data._execution.positions import ReadPosition
 from skate.data._execution.prefetching import prefetched
 from skate.data._execution.progress import Progress
+from skate.data._execution.reports import report
 from skate.data._execution.stages import (
     Actors,
     RemoteJob,
@@ -94,6 +95,9 @@ def _executed(
             stats.rows += bundle.rows
             progress.update()
             yield from stats.handed_out(bundle)
+    except Exception as error:
+        report(error)
+        raise
     finally:
         close_early(stream)
         stats.finish()
@@ -120,6 +124,7 @@ class Fused:
     compute: Compute | None  # None: Arrow's kernels only
     options: dict[str, Any]
     min_rows: int = 0
+    is_cut_later: bool = False  # in this process: somebody else cuts its blocks
 
 
 class PlanExecution:
@@ -245,6 +250,7 @@ class PlanExecution:
             )
         # Fewer pieces of the source than blocks asked for: its blocks are cut.
         each = -(-read.parallelism // all_of_them)
+        head.is_cut_later = True
         blocks = self._of_pieces(len(tasks), lambda: self._staged(iter(tasks), [head], count))
         return self._staged(cut_up(blocks, each), fuse(nodes)) if nodes else cut_up(blocks, each)
 
@@ -289,6 +295,7 @@ class PlanExecution:
 
     def _in_driver(self, items: Iterator[Any], fused: Fused, count: int) -> Iterator[Bundle]:
         chain = TransformChain(fused.steps, "->".join(fused.names))
+        chain.max_bytes = inf if fused.is_cut_later else chain.max_bytes
         stats = self.stats.stage(chain.name, "driver")
         if count <= 1:
             return chain_here(chain, stats, items, self._may_fail)

@@ -27,7 +27,7 @@ from skate.data._execution.bundles import Bundle, bundle_of
 from skate.data._execution.compute import ActorPoolStrategy, TaskPoolStrategy
 from skate.data._execution.partitions import ExchangePart, PartShape, has_nodes, tasks_at_a_time
 from skate.data._execution.stats import StageStats
-from skate.data._execution.transforms import Meta, SourceTask, TransformChain
+from skate.data._execution.transforms import SourceTask, TransformChain
 from skate.data._execution.udf import UserFunction
 from skate.data._io.retries import called_off
 from skate.data._settings.context import driver_threads
@@ -103,9 +103,12 @@ class RemoteJob(StageJob):
     def end(self) -> None:
         if not self.done and self.on_end is not None:
             self.on_end()
+        # It knows the actor, which has to go although a traceback that is kept shows this job.
+        self.on_end = None
         super().end()
 
     def cancel(self) -> None:
+        self.on_end = None
         if not self.done:
             self.generator.close()
 
@@ -113,7 +116,7 @@ class RemoteJob(StageJob):
 class ThreadJob(StageJob):
     """A run in a thread of this process."""
 
-    def __init__(self, future: Future[tuple[Block, Meta]]) -> None:
+    def __init__(self, future: Future[tuple[list[Block], float]]) -> None:
         self.future = future
 
     def wait(self) -> None:
@@ -123,9 +126,11 @@ class ThreadJob(StageJob):
         if not self.future.done():
             return []
         self.done = True
-        block, (rows, size, seconds) = self.future.result()
-        stats.add(rows, size, seconds)
-        return [Bundle(block, None, rows, size)]
+        blocks, seconds = self.future.result()
+        found = list(map(bundle_of, blocks))
+        for bundle in found:
+            stats.add(bundle.rows, bundle.size, seconds / len(found))
+        return found
 
     def cancel(self) -> None:
         self.future.cancel()
@@ -184,13 +189,19 @@ class _Mapper:
 
     def __init__(self, chain: TransformChain, overlaps: bool) -> None:
         self.chain = chain
+        functions = (getattr(step, "udf", None) for step in chain.steps)
+        self.functions = [each for each in functions if isinstance(each, UserFunction)]
         if overlaps:
-            for step in chain.steps:
-                if isinstance(udf := getattr(step, "udf", None), UserFunction):
-                    udf.call_in_one_thread()
+            for function in self.functions:
+                function.call_in_one_thread()
 
     def started(self) -> None:
         """An answer means that the actor has its resources."""
+
+    def constructed(self) -> None:
+        """An answer means that the user's classes are constructed, or cannot be."""
+        for function in self.functions:
+            function.load()
 
     def stream(self, *payloads: object) -> Iterator[Any]:
         yield from stream_chain(self.chain, payloads)
@@ -245,8 +256,8 @@ class Actors:
         return running + finished < self.window
 
     def submit(self, payloads: Sequence[object]) -> StageJob:
-        while len(self.load) < self.strategy.initial_size:  # not before there is work
-            self._grow()
+        if not self.load:  # not before there is work
+            self._begin()
         actor = min(self.load, key=self.load.__getitem__)
         if self.load[actor] > 0 and len(self.load) < self.strategy.max_size and self._fits():
             actor = self._grow()
@@ -254,8 +265,26 @@ class Actors:
         stream = actor.stream.options(**_STREAMING).remote(*payloads)
         return RemoteJob(stream, lambda: self._ended(actor))
 
+    def _begin(self) -> None:
+        """Start the first actors, and wait for the least number of them if the settings say so."""
+        while len(self.load) < self.strategy.initial_size:
+            self._grow()
+        least, seconds = self.strategy.min_size, self.chain.settings.wait_for_min_actors_s
+        if seconds <= 0:
+            return
+        answers = [actor.constructed.remote() for actor in self.load]
+        there, _ = skate.wait(answers, num_returns=least, timeout=seconds)
+        if len(there) < least:
+            raise skate.exceptions.GetTimeoutError(
+                f"Timed out while starting actors of {self.chain.name}: {len(there)} of {least} "
+                f"are there after {seconds} s; raise DataContext.wait_for_min_actors_s, or set it "
+                "to -1 to begin with those that are there"
+            )
+
     def _fits(self) -> bool:
         """Whether one more actor would start: one that waits would keep its job waiting."""
+        if not skate.is_initialized():  # the session has ended: to ask would begin another
+            return False
         free = skate.available_resources()
         return all(free.get(name, 0) >= amount for name, amount in self.demand.items())
 
@@ -305,14 +334,14 @@ class ThreadPool:
 
 def _run_here(
     chain: TransformChain, payloads: Sequence[object], closed: threading.Event
-) -> tuple[Block, Meta]:
+) -> tuple[list[Block], float]:
     called_off.set(closed)
     start = time.perf_counter()
     try:
         block = concat(list(chain.settings.during(chain(payloads))))
     except Exception as error:
         raise as_of_a_task(error, chain.name) from None
-    return block, (block.num_rows, block.nbytes, time.perf_counter() - start)
+    return list(chain.pieces(block)), time.perf_counter() - start
 
 
 class Stage:
@@ -450,12 +479,13 @@ def chain_here(
         start = item.start
         try:
             for block in _timed(chain([item.get() if isinstance(item, Bundle) else item]), stats):
-                if block.num_rows:
-                    had_rows = True
-                    yield bundle_of(block)._replace(start=start)
-                    start = None
-                else:
+                if not block.num_rows:
                     empty = block
+                    continue
+                had_rows = True
+                for piece in chain.pieces(block):
+                    yield bundle_of(piece)._replace(start=start)
+                    start = None
         except Exception as error:
             if not may_fail():
                 raise as_of_a_task(error, chain.name) from None

@@ -78,7 +78,7 @@ class TransformChain:
         self.steps = tuple(steps)
         self.name = name
         self.settings = DataContext.get_current()
-        self.max_bytes = self.settings.target_max_block_size
+        self.max_bytes: float = self.settings.target_max_block_size
         # The last step may know where blocks end, and whether those without rows matter.
         self.keeps_empty_blocks: bool | None = (
             getattr(steps[-1], "keeps_empty_blocks", None) if steps else None
@@ -113,7 +113,9 @@ class TransformChain:
             yield from map(compact, self.pieces(concat(found)))
 
     def pieces(self, block: Block) -> Iterator[Block]:
-        """The block in pieces that are not too large."""
+        """The block in pieces that are not too large, unless the last step says where they end."""
+        if self.keeps_empty_blocks is not None:
+            return iter([block])
         rows = block.num_rows
         count = min(rows, round(block.nbytes / self.max_bytes))
         if count <= 1:  # a slice of a table without columns has as many rows as are asked for
@@ -229,7 +231,7 @@ class FilterRows:
             yield block.filter(pa.array(keep, pa.bool_()))
 
 
-def portions(results: Iterator[object], max_bytes: int, every: int = 16) -> Iterator[list[Any]]:
+def portions(results: Iterator[object], max_bytes: float, every: int = 16) -> Iterator[list[Any]]:
     """The results in lists of at most about `max_bytes`: a function may make much of little. To
     be quick, only one of `every` is measured, unless they are large."""
     portion: list[Any] = []
@@ -279,17 +281,18 @@ class MapBatches:
 
     def _of_piece(self, block: Block) -> Iterator[Block]:
         """The outputs for one block, whose rows are several whole batches."""
-        for outputs in portions(map(self._compact, self._results(block)), block_limit(), every=1):
+        compacted = (self._compact(output, block) for output in self._results(block))
+        for outputs in portions(compacted, block_limit(), every=1):
             with self._noting_returned():
                 yield joined(outputs)
 
-    def _compact(self, output: Batch) -> Batch:
+    def _compact(self, output: Batch, block: Block) -> Batch:
         """What a batch has become: arrays, which are joined later, or else a block, since lists
         of Python's numbers are five times as large, and new memory for each."""
         if _has_arrays(output):
             return output
         with self._noting_returned():
-            return block_of_batch(output)
+            return block_of_batch(output, block)
 
     @contextmanager
     def _noting_returned(self) -> Iterator[None]:
@@ -355,14 +358,14 @@ def rebatched(blocks: Iterator[Block], batch_size: int | None) -> Iterator[Block
         yield concat(rest)
 
 
-def joined(outputs: Sequence[Batch]) -> Block:
+def joined(outputs: Sequence[Batch], before: Block | None = None) -> Block:
     """One block of many output batches; arrays are joined before they become columns."""
     if len(outputs) > 1 and (columns := _same_arrays(outputs)) is not None:
         return pa.Table.from_arrays(
             [column_of_array(np.concatenate(parts)) for parts in columns.values()],
             names=list(columns),
         )
-    return concat([block_of_batch(output) for output in outputs])
+    return concat([block_of_batch(output, before) for output in outputs])
 
 
 def _has_arrays(output: Batch) -> bool:

@@ -65,9 +65,17 @@ class UserFunction:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="skate-data-udf")
 
     def load(self) -> Callable[..., Any]:
+        """Return what is called: the function, or the instance, which the first call makes."""
         if self._instance is None:
-            self._instance = self._construct() if self.is_class else self.fn
+            self._one_by_one(self._load)()  # jobs that begin together share one
+        assert self._instance is not None
         return self._instance
+
+    def _load(self) -> None:
+        if self._instance is None:
+            instance = self._construct() if self.is_class else self.fn
+            self._events = EventLoop() if _is_async(instance) else None
+            self._instance = instance  # last: from here on others use both
 
     def _construct(self) -> Callable[..., Any]:
         for failures in count(1):
@@ -87,8 +95,7 @@ class UserFunction:
         """(input, what the function made of it), in order. An async function is called for several
         inputs at a time."""
         call = self.load()
-        if _is_async(call):
-            self._events = self._events or EventLoop()
+        if self._events is not None:
             yield from self._overlapping(call, inputs, self._events)
             return
         args, kwargs = self.args, self.kwargs

@@ -93,7 +93,7 @@ class UnitsOfTask:
     done: Mapping[int, int]
     log: UnitLog
 
-    def units(self, max_bytes: int) -> Iterator[tuple[PartOfUnit, list[Block]]]:
+    def units(self, max_bytes: float) -> Iterator[tuple[PartOfUnit, list[Block]]]:
         """The units that are left, with their rows."""
         count = 0
         for count, blocks in enumerate(self._pieces(max_bytes), 1):
@@ -103,7 +103,7 @@ class UnitsOfTask:
                 yield PartOfUnit(unit, 0, True), blocks
         self.log.end_task(self.number, count)
 
-    def _pieces(self, max_bytes: int) -> Iterator[list[Block]]:
+    def _pieces(self, max_bytes: float) -> Iterator[list[Block]]:
         for blocks in portions(iter(self.task.read()), max_bytes, every=1):
             if self.cuts == 1:
                 yield blocks

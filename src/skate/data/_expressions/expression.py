@@ -21,6 +21,7 @@ from skate.data._expressions.operations import HOW, UNARY, Operation
 
 if TYPE_CHECKING:
     from skate.data._arrow.blocks import Column
+    from skate.data.datatype import DataType
 
 
 Text = str  # `str` is an attribute of expressions
@@ -63,6 +64,11 @@ class Expr:
     def __repr__(self) -> Text:
         return self._text
 
+    @property
+    def inner_text(self) -> Text:
+        """The text without parentheses around the whole, for where there is a pair already."""
+        return self._text
+
     def __hash__(self) -> int:
         return object.__hash__(self)
 
@@ -73,6 +79,13 @@ class Expr:
     def name(self) -> Text | None:
         """The name given by `alias`, or that of the column."""
         return self._alias
+
+    @property
+    def data_type(self) -> DataType:
+        """The type of the result, as far as it does not depend on columns; else of `object`."""
+        from skate.data._expressions.result_types import data_type_of
+
+        return data_type_of(self)
 
     def alias(self, name: Text) -> Expr:
         return AliasExpr(self, name)
@@ -101,6 +114,29 @@ class Expr:
     def get_type(self, input_schema: pa.Schema) -> pa.DataType:
         """The type of the result for blocks of this schema."""
         return self.evaluate(input_schema.empty_table()).type
+
+    def nullable(self, input_schema: pa.Schema) -> bool:
+        """Return whether the result may have gaps.
+
+        Args:
+            input_schema: That of the blocks.
+        """
+        from skate.data._expressions.result_types import is_nullable
+
+        return is_nullable(self, input_schema)
+
+    def to_field(self, input_schema: pa.Schema) -> pa.Field | None:
+        """Return the name and the type of the result, and whether it may have gaps.
+
+        Args:
+            input_schema: That of the blocks.
+
+        Returns:
+            None where that shows with the rows only.
+        """
+        from skate.data._expressions.result_types import field_of
+
+        return field_of(self, input_schema)
 
     # -- operators ------------------------------------------------------------------------------
 
@@ -363,6 +399,11 @@ class BinaryExpr(Expr):
             super().__init__(**_member(left, right))
         else:
             super().__init__(**_computed(self.op, left, right))
+
+    @property
+    def inner_text(self) -> Text:
+        is_member = self.op in (Operation.IN, Operation.NOT_IN)
+        return self._text if is_member else self._text[1:-1]
 
 
 class AliasExpr(Expr):

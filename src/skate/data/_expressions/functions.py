@@ -44,6 +44,7 @@ class UDFExpr(Expr):
             self._call,
             f"{self._function.name}({', '.join(shown)})",
             [*self.args, *self.kwargs.values()],
+            arguments={"type": self._type},
             runs_python=True,
         )
 

@@ -95,7 +95,7 @@ class UUIDExpr(Expr):
 
     def __init__(self) -> None:
         def evaluate(block: Block) -> object:
-            return pa.array([str(uuids.uuid4()) for _ in range(block.num_rows)])
+            return pa.array([str(uuids.uuid4()) for _ in range(block.num_rows)], pa.string())
 
         super().__init__(evaluate, "uuid()", (), repeatable=False)
 

@@ -65,6 +65,7 @@ class OutputFolder:
         self._made: set[str] = set()
         self._new: dict[str, str] = {}  # where files will be, and where they are until the end
         self._naming = threading.Lock()
+        self._file_by_file = False
         self._whole_files = has_whole_files(self.filesystem)
 
     def prepare(self) -> bool:
@@ -78,8 +79,8 @@ class OutputFolder:
             if self.mode is SaveMode.IGNORE:
                 return False
             raise OutputExistsError(
-                f"there is {self.path!r} already; mode='overwrite' replaces its files, 'append' "
-                "adds to them"
+                f"Path {self.path!r} already exists; mode='overwrite' replaces its files, "
+                "'append' adds to them"
             )
         return True
 
@@ -87,9 +88,15 @@ class OutputFolder:
         return bool(self.filesystem.get_file_info(place).type != pafs.FileType.NotFound)
 
     @contextmanager
-    def replacing(self) -> Iterator[None]:
+    def replacing(self, file_by_file: bool = False) -> Iterator[None]:
         """Around a write: at its end the new files take the place of the old ones; if it fails,
-        only the old ones are left."""
+        only the old ones are left, unless files are to be seen one by one as they are written."""
+        if file_by_file and self.mode is SaveMode.OVERWRITE:
+            raise ValueError(
+                "mode='overwrite' removes what earlier runs have written, and "
+                "DataContext.checkpoint_config leaves their rows out: use mode='append'"
+            )
+        self._file_by_file = file_by_file
         try:
             yield
         except BaseException:
@@ -118,6 +125,8 @@ class OutputFolder:
             try:
                 with open_(place) as file:
                     write(file)
+                if self._file_by_file:
+                    self._show(place, self._new.pop(place, place))
                 return
             except Exception as error:
                 if not attempts.again(error):
@@ -155,8 +164,7 @@ class OutputFolder:
 
     def _replace(self) -> None:
         for place, written in self._new.items():
-            if written != place:
-                self.filesystem.move(written, place)
+            self._show(place, written)
         kept = {place.strip("/") for place in self._new}
         folders = []
         for info in self.old:
@@ -167,6 +175,10 @@ class OutputFolder:
         for folder in sorted(folders, reverse=True):  # those inside before those around them
             if not self._inside(folder):
                 self.filesystem.delete_dir(folder)
+
+    def _show(self, place: str, written: str) -> None:
+        if written != place:
+            self.filesystem.move(written, place)
 
     def _inside(self, folder: str) -> list[pafs.FileInfo]:
         selector = pafs.FileSelector(folder, recursive=True, allow_not_found=True)

@@ -171,6 +171,9 @@ def from_pandas(
         dfs: A frame, or several, one after the other.
         override_num_blocks: How many blocks; None makes one of each frame.
 
+    Raises:
+        ValueError: If a column's name is no text.
+
     Example:
         >>> import pandas as pd
         >>> skate.data.from_pandas(pd.DataFrame({"a": [1, 2]})).take_all()
@@ -184,6 +187,11 @@ def _copied(frame: object) -> Block:
     """The block of a frame whose memory stays the caller's."""
     if not hasattr(frame, "columns") or not hasattr(frame, "copy"):
         raise TypeError(f"from_pandas takes a DataFrame, or a list of them; got {frame!r}")
+    if not all(isinstance(name, str) for name in frame.columns):
+        raise ValueError(
+            "a DataFrame with column names of non-str types is not supported; got the names "
+            f"{list(frame.columns)!r}: frame.rename(columns=str) makes text of them"
+        )
     return block_of_pandas(frame.copy())
 
 
@@ -230,17 +238,21 @@ def from_arrow_refs(tables: object) -> MaterializedDataset:
     """Make a dataset of references to Arrow tables, which are not fetched here.
 
     Args:
-        tables: A reference, or several.
+        tables: A reference, or several; to tables, or to the bytes of Arrow's stream format.
     """
     refs = _as_list(tables)
-    measure = skate.remote(_measure).options(num_cpus=0)
+    measure, unpack = (skate.remote(each).options(num_cpus=0) for each in (_measure, _block_of))
     sizes = skate.get([measure.remote(ref) for ref in refs])
+    if None in sizes:
+        pairs, trusted = zip(refs, sizes, strict=True), allows_pickle(False)
+        refs = [unpack.remote(ref, trusted) if size is None else ref for ref, size in pairs]
+        sizes = skate.get([measure.remote(ref) for ref in refs])
     bundles = [Bundle(None, ref, *size) for ref, size in zip(refs, sizes, strict=True)]
     return MaterializedDataset(plan.Input(tuple(bundles), label="FromArrow"))
 
 
-def _measure(table: Any) -> tuple[int, int]:
-    return table.num_rows, table.nbytes
+def _measure(table: Any) -> tuple[int, int] | None:
+    return None if isinstance(table, bytes) else (table.num_rows, table.nbytes)
 
 
 def from_polars(frames: Any, *, override_num_blocks: int | None = None) -> MaterializedDataset:
@@ -359,6 +371,10 @@ def from_tf(dataset: Any) -> MaterializedDataset:
     return from_items(list(dataset.as_numpy_iterator()))
 
 
+class SeveralDatasetsError(ValueError, DeprecationWarning):
+    """There are several where one is needed. Ray raises a DeprecationWarning for that."""
+
+
 def from_huggingface(
     dataset: Any,
     *,
@@ -379,8 +395,9 @@ def from_huggingface(
     """
     override_num_blocks = blocks_wanted(parallelism, override_num_blocks)
     if isinstance(dataset, dict):
-        raise ValueError(
-            f"a DatasetDict holds several datasets; pick one of {list(dataset.keys())}"
+        raise SeveralDatasetsError(
+            "You provided a Hugging Face DatasetDict, which holds several datasets; pick one of "
+            f"{list(dataset.keys())}"
         )
     if not hasattr(dataset, "with_format") or not hasattr(dataset, "data"):
         rows = dataset.with_format(None) if hasattr(dataset, "with_format") else dataset

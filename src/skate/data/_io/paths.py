@@ -22,10 +22,15 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 SECONDS = 5  # to reach a remote store, per attempt
 ATTEMPTS = 3
 WILD = "*?["
+_WEB = ("http", "https")
 
 
 class NoFilesError(FileNotFoundError, ValueError):
     """A folder has no files that fit. Ray raises a ValueError for that."""
+
+
+class WrongPathsError(TypeError, ValueError):
+    """What should be paths is not. Ray raises a ValueError for that."""
 
 
 PathLike: TypeAlias = str | os.PathLike[str]
@@ -59,9 +64,7 @@ def resolve(path: PathLike, filesystem: object = None) -> tuple[pafs.FileSystem,
     if text.startswith("example://"):
         return pafs.LocalFileSystem(), _example(text.removeprefix("example://"))
     if filesystem is not None:
-        return _as_arrow(filesystem), urlsplit(text).netloc + urlsplit(text).path if (
-            "://" in text
-        ) else text
+        return _as_arrow(filesystem), _on_given(text)
     if text.startswith("local://"):
         text = text.removeprefix("local://")
     if "://" not in text:
@@ -69,12 +72,19 @@ def resolve(path: PathLike, filesystem: object = None) -> tuple[pafs.FileSystem,
     scheme = urlsplit(text).scheme
     if scheme == "s3":
         return _s3(text)
-    if scheme in ("http", "https"):
+    if scheme in _WEB:
         return _fsspec(scheme), text
     try:
         return pafs.FileSystem.from_uri(text)  # type: ignore[no-any-return]
     except pa.ArrowInvalid:
         return _fsspec(scheme), text.split("://", 1)[1]
+
+
+def _on_given(text: str) -> str:
+    """The path on a file system that was given: those of the web take whole addresses."""
+    parts = urlsplit(text)
+    whole = "://" not in text or parts.scheme in _WEB
+    return text if whole else parts.netloc + parts.path
 
 
 def _as_arrow(filesystem: object) -> pafs.FileSystem:
@@ -127,7 +137,7 @@ def find(
     given = _given(paths)
     skipped_places = [resolve(path, filesystem)[1].rstrip("/") for path in _given(skipped or ())]
     if not given:
-        raise ValueError("no paths were given")
+        raise ValueError("paths must name at least one path; got none")
     found: list[File] = []
     system: pafs.FileSystem | None = None
     for path in given:
@@ -158,7 +168,7 @@ def find(
     if extensions is not None:
         endings = tuple(f".{extension.lstrip('.').lower()}" for extension in extensions)
         found = [file for file in found if file.path.lower().endswith(endings)]
-    if not found and not ignore_missing:
+    if not found:
         raise _no_files(given, extensions)
     assert system is not None
     return FilesOnSystem(system, found)
@@ -167,10 +177,10 @@ def find(
 def _no_files(given: Sequence[PathLike], extensions: Sequence[str] | None) -> NoFilesError:
     places = [os.fspath(path) for path in given]
     if extensions is None:
-        return NoFilesError(f"nothing to read: there is no file in {places}")
+        return NoFilesError(f"No input files found to read: there is none in {places}")
     return NoFilesError(
-        f"nothing to read: no file in {places} has one of the extensions {list(extensions)}; "
-        "file_extensions=None takes files of any name"
+        "No input files found to read with the following file extensions: "
+        f"{list(extensions)}, in {places}; file_extensions=None takes files of any name"
     )
 
 
@@ -185,7 +195,9 @@ def _given(paths: object) -> list[PathLike]:
         [paths] if one else list(paths) if isinstance(paths, Iterable) else None
     )
     if given is None or not all(isinstance(path, (str, os.PathLike)) for path in given):
-        raise TypeError(f"paths takes a path, as text or a pathlib.Path, or a list; got {paths!r}")
+        raise WrongPathsError(
+            f"paths takes a path, as text or a pathlib.Path, or a list; got {paths!r}"
+        )
     return given
 
 

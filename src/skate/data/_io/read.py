@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from skate.data._api.base import blocks_wanted, given_options, tasks_wanted
+from skate.data._api.base import blocks_wanted, check_least, given_options, tasks_wanted
 from skate.data._arrow.foreign import allows_pickle
 from skate.data._early_start import expect_tasks
 from skate.data._execution.transforms import TensorsOfBytes
@@ -57,7 +57,9 @@ def file_options(paths: Paths, given: Given, **defaults: object) -> FileOptions:
         chosen["partitioning"] = HIVE
     shuffle = chosen.get("shuffle")
     if shuffle not in (None, "files") and not hasattr(shuffle, "seed"):
-        raise ValueError(f'shuffle takes None, "files" or a FileShuffleConfig; got {shuffle!r}')
+        raise ValueError(
+            f"Invalid value for 'shuffle': {shuffle!r}; it takes None, 'files', FileShuffleConfig"
+        )
     return FileOptions(paths, **chosen)
 
 
@@ -228,6 +230,7 @@ def read_json(paths: Paths, *, lines: bool = False, **options: Unpack[JSONKeywor
 
     Raises:
         FileNotFoundError: If there is no such file, when it is looked for.
+        ValueError: If `read_options` have a block size below 1.
 
     Example:
         >>> import pathlib, tempfile
@@ -238,6 +241,9 @@ def read_json(paths: Paths, *, lines: bool = False, **options: Unpack[JSONKeywor
     """
     given = dict(options)
     arguments = _left(given, _ARROW)
+    read_options = options.get("read_options")
+    if read_options is not None:
+        check_least("read_options.block_size", read_options.block_size, 1)
     files = file_options(paths, given, partitioning=HIVE)
     return _dataset(JSONSource(files, lines, arguments), given)
 
@@ -358,17 +364,23 @@ def read_images(
     return _dataset(ImageSource(files, None if size is None else (size[0], size[1]), mode), given)
 
 
-def read_tfrecords(paths: Paths, **options: Unpack[ReadKeywords]) -> Dataset:
+def read_tfrecords(
+    paths: Paths, *, tf_schema: object = None, **options: Unpack[ReadKeywords]
+) -> Dataset:
     """Read TFRecord files of tf.train.Example.
 
     Args:
         paths: A file, a folder or several of them, on any file system.
+        tf_schema: What the features hold, as a Schema of tensorflow_metadata; all columns are
+            lists then. Without it those are whose features have several values, or none.
         **options: Those of `read_csv`, without others.
     """
     given = dict(options)
+    from skate.data.sources.tf_examples import kinds_of_schema
     from skate.data.sources.tfrecords import TFRecordSource
 
-    return _dataset(TFRecordSource(file_options(paths, given)), given)
+    kinds = kinds_of_schema(tf_schema)
+    return _dataset(TFRecordSource(file_options(paths, given), kinds=kinds), given)
 
 
 def read_webdataset(
@@ -399,7 +411,7 @@ def read_webdataset(
         **options: Those of `read_csv`, without others.
     """
     given = dict(options)
-    trusted = allows_pickle(allow_pickle)
+    trusted = allows_pickle(allow_pickle, "RAY_DATA_WEBDATASET_ALLOW_UNSAFE_DESERIALIZATION")
     from skate.data.sources.webdataset import WebDatasetSource, freeze
 
     chosen = (freeze(decoder), freeze(fileselect), freeze(filerename), freeze(suffixes))

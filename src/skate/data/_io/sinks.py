@@ -103,8 +103,8 @@ class Datasink(Generic[WriteReturnType]):
     # Whether `on_write_start` has found that nothing is to be written: nothing is computed then.
     _skip = False
 
-    def _writing(self) -> AbstractContextManager[None]:
-        """Around all writes."""
+    def _writing(self, file_by_file: bool) -> AbstractContextManager[None]:
+        """Around all writes; if one fails, the files before it stay if they go one by one."""
         return nullcontext()
 
     @property
@@ -272,8 +272,8 @@ class _FileDatasink(Datasink[None]):
     def on_write_start(self, schema: pa.Schema | None = None) -> None:
         self._skip = not self.folder.prepare()
 
-    def _writing(self) -> AbstractContextManager[None]:
-        return self.folder.replacing()
+    def _writing(self, file_by_file: bool) -> AbstractContextManager[None]:
+        return self.folder.replacing(file_by_file)
 
     def open_output_stream(self, path: str) -> object:
         """Open a file to write to.

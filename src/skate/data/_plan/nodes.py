@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -146,6 +146,15 @@ def walk(node: Node) -> Iterator[Node]:
     yield node
     for child in node.inputs:
         yield from walk(child)
+
+
+def with_inputs(node: Node, change: Callable[[Node], Node]) -> Node:
+    """The node with other inputs."""
+    if isinstance(node, Exchange):
+        return replace(node, children=tuple(map(change, node.children)))
+    if isinstance(node, (Map, Limit)):
+        return replace(node, input=change(node.input))
+    return node
 
 
 def shows_kept_blocks(node: Node) -> bool:

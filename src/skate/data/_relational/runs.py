@@ -11,7 +11,7 @@ itself. What is above other inputs is done block by block, before the rows are c
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -92,7 +92,12 @@ class Relational(plan.Exchange):
         if context.partition_min_bytes is not None or has_nodes():
             return True
         assert self.root is not None
-        return size > memory() // 2 and any(map(_holds_rows, plan.walk(self.root)))
+        if not any(map(_holds_rows, plan.walk(self.root))):
+            return False
+        whole = set(_ungrouped(self.root))
+        grouped = [bytes_of([each]) for n, each in enumerate(inputs) if n not in whole]
+        # The largest of what is grouped streams past what the joins hold.
+        return size - max(grouped, default=0) > memory() // 2
 
     def _answer(self, inputs: Sequence[Input], most_bytes: int | None) -> Iterator[Bundle] | None:
         """Return the rows; with `most_bytes`, in blocks of that size while they are computed."""
@@ -113,6 +118,15 @@ def _holds_rows(node: plan.Node) -> bool:
     """Return whether an operation needs the rows of its inputs as they are, and not as groups."""
     below = plan.walk(node)
     return isinstance(node, (Sort, Join)) and not any(isinstance(n, Aggregate) for n in below)
+
+
+def _ungrouped(node: plan.Node) -> Iterator[int]:
+    """Yield the numbers of the inputs whose rows come out of a run, and not only their groups."""
+    if isinstance(node, Slot):
+        yield node.number
+    elif not isinstance(node, Aggregate):
+        for below in node.inputs:
+            yield from _ungrouped(below)
 
 
 def answer_of_tables(node: Gathering, tables: Sequence[Block]) -> Block:
@@ -138,16 +152,7 @@ def with_runs(node: plan.Node) -> plan.Node:
         numbers = Counter(each.number for each in plan.walk(root) if isinstance(each, Slot))
         shared = {number for number, uses in numbers.items() if uses > 1}
         return Relational(tuple(child for _, child in inputs.values()), _marked(root, shared))
-    return _replaced(node, with_runs)
-
-
-def _replaced(node: plan.Node, change: Callable[[plan.Node], plan.Node]) -> plan.Node:
-    """Return the node with other inputs."""
-    if isinstance(node, plan.Exchange):
-        return replace(node, children=tuple(map(change, node.children)))
-    if isinstance(node, (plan.Map, plan.Limit)):
-        return replace(node, input=change(node.input))
-    return node
+    return plan.with_inputs(node, with_runs)
 
 
 def _ends_run(node: plan.Node) -> bool:
@@ -168,7 +173,7 @@ def _is_step(node: plan.Node) -> bool:
 def _run(node: plan.Node, inputs: dict[int, tuple[int, plan.Node]]) -> plan.Node:
     """Return the operations of a run, and note its inputs. One that occurs twice is one input."""
     if _ends_run(node) or (_is_step(node) and _starts_with_scan(node)):
-        return _replaced(node, lambda child: _run(child, inputs))
+        return plan.with_inputs(node, lambda child: _run(child, inputs))
     if id(node) not in inputs:
         inputs[id(node)] = (len(inputs), node if is_scan(node) else with_runs(node))
     return Slot(inputs[id(node)][0])
@@ -177,7 +182,7 @@ def _run(node: plan.Node, inputs: dict[int, tuple[int, plan.Node]]) -> plan.Node
 def _marked(node: plan.Node, shared: set[int]) -> plan.Node:
     if isinstance(node, Slot):
         return replace(node, is_shared=node.number in shared)
-    return _replaced(node, lambda child: _marked(child, shared))
+    return plan.with_inputs(node, lambda child: _marked(child, shared))
 
 
 def _starts_with_scan(node: plan.Node) -> bool:
@@ -188,7 +193,7 @@ def _starts_with_scan(node: plan.Node) -> bool:
 
 def _filled(node: plan.Node, inputs: Sequence[Input]) -> plan.Node:
     if not isinstance(node, Slot):
-        return _replaced(node, lambda child: _filled(child, inputs))
+        return plan.with_inputs(node, lambda child: _filled(child, inputs))
     rows = inputs[node.number]
     if isinstance(rows, plan.Read):
         return rows

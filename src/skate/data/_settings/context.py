@@ -10,12 +10,16 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from skate._core.machine import memory
 from skate._core.optional_imports import ray_is_skate
 from skate.data._execution.options import ExecutionOptions, ExecutionResources
+from skate.data._settings.deprecated import RENAMED, warn_of
 from skate.data._settings.without_effect import RaySettings, UnsupportedSettings
+
+if TYPE_CHECKING:
+    from skate.data.checkpoint import CheckpointConfig
 
 __all__ = ["DataContext", "ExecutionOptions", "ExecutionResources", "driver_threads"]
 
@@ -63,33 +67,37 @@ class DataContext(RaySettings, UnsupportedSettings):
         actor_init_retry_on_errors: Whether a class is constructed again when its constructor
             raises.
         actor_init_max_retries: How often that is; -1: without end.
+        wait_for_min_actors_s: How many seconds the least number of actors of a pool may take to
+            start; -1: as long as they need, and the first begin without the others.
         retried_map_errors: Errors after which a function is called again: parts of their messages;
             True: all.
         max_map_retries: How often that is.
         retried_io_errors: Errors of stores after which reading and writing files is tried again,
             up to ten times with growing pauses: parts of their messages.
         enable_progress_bars: Whether there is a line of progress on a terminal.
+        checkpoint_config: A `CheckpointConfig`, or a dictionary of its arguments: writes note the
+            ids of rows, and leave out those that are noted; None does not.
         plain_rows: Whether rows that are no dictionaries come back from take and iter_rows as they
             are, and not as `{"item": value}`; None: not in programs that `import ray`.
         execution_options: How datasets are executed.
 
     Ray's settings that would change results raise unless they have their defaults:
-    `checkpoint_config`, `execution_callback_classes`, `custom_execution_callback_classes`,
+    `execution_callback_classes`, `custom_execution_callback_classes`,
     `execution_no_progress_timeout_s`, `enforce_schemas`. Its others tune Ray's own shuffles,
     schedulers, formats, metrics and log files, of which there are none, and have no effect:
     `streaming_read_buffer_size`, `enable_pandas_block`, `actor_prefetcher_enabled`,
     `autoscaling_config`, `use_push_based_shuffle`, `shuffle_strategy`,
     `pipeline_push_based_shuffle_reduce_tasks`, `default_hash_shuffle_parallelism`,
-    `shuffle_compression`, `hash_shuffle_compression`, `hash_shuffle_reduce_batch_size`,
+    `shuffle_compression`, `hash_shuffle_reduce_batch_size`,
     `hash_shuffle_reduce_get_timeout_s`, `shuffle_input_batch_bytes`,
     `max_hash_shuffle_aggregators`, `min_hash_shuffle_aggregator_wait_time_in_s`,
     `hash_shuffle_aggregator_health_warning_interval_s`,
     `max_hash_shuffle_finalization_batch_size`, `join_operator_actor_num_cpus_override`,
     `hash_shuffle_operator_actor_num_cpus_override`,
     `hash_aggregate_operator_actor_num_cpus_override`, `use_disk_based_hash_shuffle`,
-    `use_external_hash_shuffle`, `gpu_shuffle_num_actors`, `gpu_shuffle_rmm_pool_size`,
+    `gpu_shuffle_num_actors`, `gpu_shuffle_rmm_pool_size`,
     `gpu_shuffle_spill_memory_limit`, `gpu_shuffle_setup_timeout_s`, `scheduling_strategy`,
-    `scheduling_strategy_large_args`, `large_args_threshold`, `use_polars`, `use_polars_sort`,
+    `scheduling_strategy_large_args`, `large_args_threshold`, `use_polars_sort`,
     `use_legacy_dataset_ids`, `decoding_size_estimation`, `use_datasource_v2`,
     `enable_tensor_extension_casting`, `arrow_fixed_shape_tensor_format`, `use_arrow_tensor_v2`,
     `enable_fallback_to_arrow_object_ext_type`, `enable_auto_log_stats`, `verbose_stats_logs`,
@@ -99,7 +107,7 @@ class DataContext(RaySettings, UnsupportedSettings):
     `warn_on_driver_memory_usage_bytes`, `op_resource_reservation_enabled`,
     `op_resource_reservation_ratio`, `output_backpressure_guard_release_interval_s`,
     `log_internal_stack_trace`, `raise_original_map_exception`, `print_on_execution_start`,
-    `s3_try_create_dir`, `wait_for_min_actors_s`, `lance_config`, `iceberg_config`, `delta_config`,
+    `s3_try_create_dir`, `lance_config`, `iceberg_config`, `delta_config`,
     `enable_per_node_metrics`, `enable_stats_summary_collection`,
     `override_object_store_memory_limit_fraction`, `memory_usage_poll_interval_s`,
     `dataset_logger_id`, `issue_detectors_config`, `isolate_read_workers`,
@@ -144,6 +152,9 @@ class DataContext(RaySettings, UnsupportedSettings):
     """Whether a class is constructed again when its constructor raises,"""
     actor_init_max_retries: int = 3
     """and how often; -1: without end."""
+    wait_for_min_actors_s: float = -1
+    """How long the least number of actors of a pool may take to start; -1: any time, and the first
+    begin without the others."""
     retried_map_errors: bool | list[str] = False
     """Errors after which a function is called again: parts of their messages; True: all,"""
     max_map_retries: int = 0
@@ -153,6 +164,8 @@ class DataContext(RaySettings, UnsupportedSettings):
     growing pauses: parts of their messages."""
     enable_progress_bars: bool = True
     """A line of progress on a terminal; never elsewhere."""
+    checkpoint_config: CheckpointConfig | None = None
+    """Writes note the ids of rows, and leave out those that are noted; None: they do not."""
     plain_rows: bool | None = None
     """True: rows that are no dictionaries come back from take and iter_rows as they are. False: as
     `{"item": value}`, as maps see them. None: False in programs that `import ray`."""
@@ -165,9 +178,24 @@ class DataContext(RaySettings, UnsupportedSettings):
         """Return what `plain_rows` means here and now."""
         return not ray_is_skate() if self.plain_rows is None else self.plain_rows
 
+    if not TYPE_CHECKING:  # a checker should find misspelt settings
+
+        def __getattr__(self, name: str) -> object:
+            if name not in RENAMED:
+                raise AttributeError(f"DataContext has no {name!r}")
+            warn_of(name)
+            return getattr(self, RENAMED[name])
+
     def __setattr__(self, name: str, value: object) -> None:
+        if name in RENAMED or name in vars(self):  # those that are set again, not the defaults
+            warn_of(name)
+        name = RENAMED.get(name, name)
         if name == "target_max_block_size" and value is None:
             value = _NO_LIMIT
+        if name == "checkpoint_config" and value is not None:
+            from skate.data.checkpoint import as_checkpoint_config
+
+            value = as_checkpoint_config(value)
         known = hasattr(self, name) or name in type(self).__dataclass_fields__
         if not known and not name.startswith("_"):
             self._unknown(name)
@@ -187,15 +215,6 @@ class DataContext(RaySettings, UnsupportedSettings):
     @min_parallelism.setter
     def min_parallelism(self, value: int | None) -> None:
         self.read_op_min_num_blocks = value
-
-    @property
-    def write_file_retry_on_errors(self) -> list[str]:
-        """Ray's older name of `retried_io_errors`."""
-        return self.retried_io_errors
-
-    @write_file_retry_on_errors.setter
-    def write_file_retry_on_errors(self, value: list[str]) -> None:
-        self.retried_io_errors = value
 
     @classmethod
     def get_current(cls) -> DataContext:

@@ -60,7 +60,6 @@ class RaySettings:
     pipeline_push_based_shuffle_reduce_tasks: bool = True
     default_hash_shuffle_parallelism: int = 200
     shuffle_compression: str = "zstd"
-    hash_shuffle_compression: str = "zstd"
     hash_shuffle_reduce_batch_size: int = 16
     hash_shuffle_reduce_get_timeout_s: float = 1800.0
     shuffle_input_batch_bytes: int = 1 << 30
@@ -72,7 +71,6 @@ class RaySettings:
     hash_shuffle_operator_actor_num_cpus_override: float | None = None
     hash_aggregate_operator_actor_num_cpus_override: float | None = None
     use_disk_based_hash_shuffle: bool = False
-    use_external_hash_shuffle: bool = False
     gpu_shuffle_num_actors: int | None = None
     gpu_shuffle_rmm_pool_size: Any = None
     gpu_shuffle_spill_memory_limit: Any = "auto"
@@ -80,7 +78,6 @@ class RaySettings:
     scheduling_strategy: Any = "SPREAD"
     scheduling_strategy_large_args: Any = "DEFAULT"
     large_args_threshold: int = 50 << 20
-    use_polars: bool = False
     use_polars_sort: bool = False
     use_legacy_dataset_ids: bool = False
     decoding_size_estimation: bool = True
@@ -107,7 +104,6 @@ class RaySettings:
     raise_original_map_exception: bool = True
     print_on_execution_start: bool = False
     s3_try_create_dir: bool = False
-    wait_for_min_actors_s: int = -1
     lance_config: Any = None
     iceberg_config: Any = None
     delta_config: Any = None
@@ -127,7 +123,7 @@ class RaySettings:
     enable_arrow_backed_pandas_conversion: bool = True
     batch_to_block_arrow_format: bool = True
     default_map_logical_memory_enabled: bool = False
-    enable_ray_data_reconstruction: bool | None = None
+    enable_ray_data_reconstruction: bool = False
     object_store_reservation_overshoot_ratio: float | None = None
     object_store_memory_pressure_fraction: float | None = None
     max_consecutive_actor_init_deaths: int = 0
@@ -138,7 +134,6 @@ class UnsupportedSettings:
     """Settings that would change what a program computes or raises, and that are not supported:
     setting one to anything else is an error."""
 
-    checkpoint_config: Any = None
     execution_callback_classes: list[Any] = field(default_factory=list)
     custom_execution_callback_classes: list[Any] = field(default_factory=list)
     execution_no_progress_timeout_s: Any = None
@@ -152,7 +147,6 @@ class UnsupportedSettings:
 
 
 _WAYS_OUT = {
-    "checkpoint_config": "write_parquet(..., resume=True) goes on where a run was cut short",
     "execution_callback_classes": "see Dataset.stats()",
     "custom_execution_callback_classes": "see Dataset.stats()",
     "execution_no_progress_timeout_s": "use a time-out inside your function",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import suppress
+from inspect import signature
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -27,6 +29,26 @@ class BuiltinPreprocessor(Preprocessor):
         if isinstance(data, Mapping):
             return numpy_of(block_of_batch(result))
         return block_of_batch(result) if isinstance(data, pa.Table) else result
+
+    def __setstate__(self, state: Mapping[str, object]) -> None:
+        """Take what a pickle holds, one of Ray's as well.
+
+        Parameters may be called `_columns` in it, or be missing: then they have their defaults.
+        """
+        # Classes of users may do more when one is made, and keep parameters as they like.
+        ours = next(each for each in type(self).__mro__ if each.__module__.startswith("skate."))
+        parameters = signature(ours).parameters
+        known = {_attribute(name, parameters): value for name, value in state.items()}
+        if not all(name in known for name in parameters):
+            needed = [name for name, each in parameters.items() if each.default is each.empty]
+            with suppress(TypeError):  # it cannot be made of these: then they are all there is
+                made = ours(**{name: known[name] for name in needed if name in known})
+                known = {**vars(made), **known}
+        self.__dict__.update(known)
+
+
+def _attribute(name: str, parameters: Container[str]) -> str:
+    return name[1:] if name[1:] in parameters else name
 
 
 class ColumnPreprocessor(BuiltinPreprocessor):

@@ -13,7 +13,6 @@ from skate.data._arrow.blocks import check_columns
 from skate.data.preprocessors.base import (
     BuiltinPreprocessor,
     ColumnPreprocessor,
-    CountingPreprocessor,
     known_values,
     outputs_of,
 )
@@ -115,8 +114,8 @@ class OneHotEncoder(ColumnPreprocessor):
         return list(vectors)
 
 
-class MultiHotEncoder(CountingPreprocessor, OneHotEncoder):
-    """Each list of categories is a vector that counts them."""
+class MultiHotEncoder(OneHotEncoder):
+    """Each list of categories is a list that counts them."""
 
     _lists = True
 
@@ -129,7 +128,7 @@ class MultiHotEncoder(CountingPreprocessor, OneHotEncoder):
         places = places_of(pandas.Series(list(chain.from_iterable(items)), dtype=object), numbers)
         vectors = np.zeros((len(values), len(numbers)), np.int64)
         np.add.at(vectors, (rows[places >= 0], places[places >= 0]), 1)
-        return list(vectors)
+        return vectors.tolist()
 
 
 class LabelEncoder(ColumnPreprocessor):

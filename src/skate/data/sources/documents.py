@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 
 from skate._core.optional_imports import try_import
+from skate._core.untrusted_images import COMMON_PLUGINS, open_image
 from skate.data._arrow.blocks import Block
 from skate.data._arrow.foreign import arrays_without_pickle
 from skate.data._arrow.tensors import column_of_array, column_of_values
 from skate.data._execution.transforms import SourceTask
 from skate.data._io.retries import with_retries
 from skate.data.sources.files import FileSource
-from skate.data.sources.images import COMMON_PLUGINS, open_image
 
 
 @dataclass(frozen=True)

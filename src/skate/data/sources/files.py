@@ -65,6 +65,10 @@ class FileShuffleConfig:
     seed: int | None = None
     reseed_after_execution: bool = True
 
+    def __post_init__(self) -> None:
+        if self.seed is not None and not isinstance(self.seed, int):
+            raise ValueError(f"Seed must be an integer or None; got {self.seed!r}")
+
     def get_seed(self, execution_idx: int = 0) -> int | None:
         """Return the seed of one of the executions.
 

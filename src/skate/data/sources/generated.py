@@ -69,7 +69,7 @@ class Range(Source):
 
     def _block(self, numbers: Array) -> Block:
         if self.shape is None:
-            return pa.table({"id": numbers})
+            return pa.table({"id": column_of_array(numbers)})
         ones = np.ones(self.shape, np.int64)
         tensors = numbers.reshape(-1, *([1] * len(self.shape))) * ones
         return pa.table({"data": column_of_array(tensors)})

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skate._core.optional_imports import try_import
+from skate._core.untrusted_images import open_image
 from skate.data._arrow.blocks import Block, block_of_rows
 from skate.data._arrow.foreign import arrays_without_pickle, refused
 from skate.data.sources.files import FileSource, UnreadableFileError
-from skate.data.sources.images import open_image
 
 if TYPE_CHECKING:
     from skate.data._arrow.blocks import Row
@@ -216,7 +216,10 @@ def decoded(name: str, value: bytes, where: str, keep_images: bool, allow_pickle
     return value
 
 
-_INSTEAD = "; decoder=None, or a function of samples, gets the bytes"
+_INSTEAD = (
+    ". Refusing to unpickle archives is the default: decoder=None, or a function of samples, gets "
+    "the bytes"
+)
 
 
 def _unpickled(value: bytes, where: str, allow_pickle: bool) -> Any:

@@ -1,0 +1,91 @@
+"""What is known of the result of an expression before there are rows."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from skate.data._expressions.expression import (
+    AliasExpr,
+    BinaryExpr,
+    ColumnExpr,
+    Expr,
+    LiteralExpr,
+    UnaryExpr,
+)
+from skate.data._expressions.functions import UDFExpr
+from skate.data._expressions.generated import DownloadExpr, StarExpr, UnnestExpr
+from skate.data._expressions.operations import Operation
+from skate.data.datatype import DataType
+
+
+def data_type_of(expression: Expr) -> DataType:
+    """Return the type of the result, as a literal, a cast or a function declares it.
+
+    Args:
+        expression: The expression.
+
+    Returns:
+        `DataType(object)` for what depends on the columns.
+    """
+    arguments = expression.arguments
+    declared = arguments["value"].type if expression.kernel == "literal" else arguments.get("type")
+    return DataType(object if declared is None else declared)
+
+
+def field_of(expression: Expr, schema: pa.Schema) -> pa.Field | None:
+    """Return the column that the expression makes.
+
+    Args:
+        expression: The expression.
+        schema: The columns that there are.
+
+    Returns:
+        None if it has no name, makes several columns, names one that is not there, or has a
+        function in it that does not say what it returns.
+    """
+    inner = _without_alias(expression)
+    if isinstance(inner, ColumnExpr) and inner.name in schema.names:
+        return schema.field(inner.name).with_name(expression.name)
+    kind = _type_of(inner, schema)
+    if kind is None or expression.name is None:
+        return None
+    return pa.field(expression.name, kind, nullable=is_nullable(inner, schema))
+
+
+def _type_of(expression: Expr, schema: pa.Schema) -> pa.DataType | None:
+    if isinstance(expression, (StarExpr, UnnestExpr)):
+        return None
+    if isinstance(expression, UDFExpr):
+        return expression.arguments["type"]
+    if isinstance(expression, DownloadExpr):
+        return pa.binary()
+    if not all(isinstance(_type_of(part, schema), pa.DataType) for part in expression.parts):
+        return None
+    try:
+        return expression.get_type(schema)
+    except (KeyError, TypeError, pa.ArrowException):
+        return None
+
+
+def is_nullable(expression: Expr, schema: pa.Schema) -> bool:
+    """Return whether the result may have gaps.
+
+    Args:
+        expression: The expression.
+        schema: The columns that there are.
+    """
+    inner = _without_alias(expression)
+    if isinstance(inner, LiteralExpr):
+        return inner.value is None
+    if isinstance(inner, ColumnExpr):
+        return inner.name not in schema.names or bool(schema.field(inner.name).nullable)
+    if isinstance(inner, UnaryExpr) and inner.op is not Operation.NOT:
+        return False  # whether there is a value is known of each
+    if isinstance(inner, (UnaryExpr, BinaryExpr)):
+        return any(is_nullable(part, schema) for part in inner.parts)
+    drawn_or_counted = inner.counts_rows or not inner.repeatable
+    return bool(inner.parts) or not drawn_or_counted
+
+
+def _without_alias(expression: Expr) -> Expr:
+    return expression.expr if isinstance(expression, AliasExpr) else expression

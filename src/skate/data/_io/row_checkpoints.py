@@ -1,0 +1,207 @@
+"""Writes that leave out rows whose ids an earlier run has written (`skate.data.checkpoint`).
+
+    <checkpoint_path>/<write>_<block>.pending.parquet   ids of rows that are being written, with
+                                                        the names of their files
+                      <write>_<block>.parquet           … and are written
+
+A run begins by removing what is pending, with its files: nobody knows whether they are complete.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from skate.data._arrow.blocks import Block, check_columns
+from skate.data._arrow.compute import pc
+from skate.data._io.file_writers import check_inside
+from skate.data._io.retries import with_retries
+from skate.data._plan import nodes as plan
+
+if TYPE_CHECKING:
+    from skate.data._io.file_writers import OutputFolder
+    from skate.data._settings.context import DataContext
+    from skate.data.checkpoint import CheckpointConfig
+
+_Part = TypeVar("_Part", bound=tuple[str, Block])
+_log = logging.getLogger("skate.data")
+_ENDING, _PENDING = ".parquet", ".pending.parquet"
+_FILES = b"skate.files"
+
+
+@dataclass
+class WriteRun:
+    """One run of a write: what is left to write, and who is told of it."""
+
+    node: plan.Node
+    write_uuid: str
+    file_by_file = False  # whether files are to be seen before all are written
+
+    def noted(self, block: Block, number: int, parts: Iterable[_Part]) -> Iterator[_Part]:
+        """Yield the files of a block, to be written one after the other."""
+        yield from parts
+
+    def note(self, block: Block, number: int) -> None:
+        """Note that a block is written."""
+
+    def finish(self) -> None:
+        """Note that all is written."""
+
+
+@dataclass
+class RunWithIds(WriteRun):
+    """One that notes ids."""
+
+    config: CheckpointConfig
+    file_by_file = True
+
+    def noted(self, block: Block, number: int, parts: Iterable[_Part]) -> Iterator[_Part]:
+        known = list(parts)
+        pending = self._pending(block, number, [name for name, _ in known])
+        yield from known
+        self._commit(pending)
+
+    def note(self, block: Block, number: int) -> None:
+        if block.num_rows:
+            self._commit(self._pending(block, number, []))
+
+    def finish(self) -> None:
+        if not self.config.delete_checkpoint_on_success:
+            return
+        try:
+            self._remove_ids()
+        except OSError:
+            _log.warning("The ids in %s could not be removed.", self._folder, exc_info=True)
+
+    def begin(self, output: OutputFolder | None) -> None:
+        """Clean up after a run that was cut short, and leave out what others have written."""
+        self._system.create_dir(self._folder, recursive=True)
+        if output is not None:
+            for place in self._places():
+                if place.endswith(_PENDING):
+                    self._undo(place, output)
+        places = [place for place in self._places() if not place.endswith(_PENDING)]
+        chosen = self.config.checkpoint_path_partition_filter
+        places = places if chosen is None else chosen(places)
+        if places:
+            self.node = _without(self.node, self._step(places))
+
+    @property
+    def _system(self) -> pafs.FileSystem:
+        return self.config.filesystem
+
+    @property
+    def _folder(self) -> str:
+        return self.config._folder.rstrip("/")
+
+    def _places(self) -> list[str]:
+        selector = pafs.FileSelector(self._folder, recursive=True, allow_not_found=True)
+        infos = with_retries(lambda: self._system.get_file_info(selector))
+        return sorted(info.path for info in infos if info.path.endswith(_ENDING))
+
+    def _pending(self, block: Block, number: int, files: list[str]) -> str:
+        from pyarrow import parquet
+
+        name = self.config.id_column
+        if name not in block.column_names:
+            raise ValueError(
+                f"ID column {name} is absent in the block to be written, which has "
+                f"{block.column_names}: keep the column that CheckpointConfig(id_column=...) names"
+            )
+        ids = block.select([name]).replace_schema_metadata({_FILES: json.dumps(files)})
+        place = f"{self._folder}/{self.write_uuid}_{number:06}{_PENDING}"
+        with_retries(lambda: parquet.write_table(ids, place, filesystem=self._system))
+        return place
+
+    def _commit(self, pending: str) -> None:
+        self._system.move(pending, pending.removesuffix(_PENDING) + _ENDING)
+
+    def _undo(self, place: str, output: OutputFolder) -> None:
+        from pyarrow import parquet
+
+        names: list[str] = []
+        with suppress(pa.ArrowInvalid):  # cut short before any of its files was begun
+            metadata = parquet.read_schema(place, filesystem=self._system).metadata or {}
+            names = json.loads(metadata.get(_FILES, b"[]"))
+        for name in names:
+            written = output.place_of(name)
+            check_inside(output.path, written)
+            with suppress(FileNotFoundError):
+                output.filesystem.delete_file(written)
+        self._system.delete_file(place)
+
+    def _step(self, places: list[str]) -> WithoutIds:
+        from pyarrow import dataset
+
+        files = dataset.dataset(places, filesystem=self._system, format="parquet")
+        ids = files.to_table(columns=[self.config.id_column]).column(0)
+        return WithoutIds(self.config.id_column, ids.combine_chunks())
+
+    def _remove_ids(self) -> None:
+        for place in self._places():
+            self._system.delete_file(place)
+        if not self._system.get_file_info(pafs.FileSelector(self._folder, allow_not_found=True)):
+            self._system.delete_dir(self._folder)
+
+
+@dataclass(frozen=True)
+class WithoutIds:
+    """Leaves out rows by their ids."""
+
+    column: str
+    ids: pa.Array
+
+    def __call__(self, blocks: Iterator[Block]) -> Iterator[Block]:
+        for block in blocks:
+            yield block.filter(pc.invert(self._are_known(block))) if block.num_rows else block
+
+    def _are_known(self, block: Block) -> pa.ChunkedArray:
+        check_columns([self.column], block.column_names)
+        ids = block[self.column]
+        try:
+            return pc.is_in(ids.cast(self.ids.type), value_set=self.ids)
+        except pa.ArrowInvalid as error:
+            raise TypeError(
+                f"column {self.column!r} has ids of type {ids.type}, and those that were written "
+                f"are {self.ids.type}: give them the same type, or another checkpoint_path"
+            ) from error
+
+
+def run_of_write(
+    node: plan.Node, context: DataContext, write_uuid: str, output: OutputFolder | None = None
+) -> WriteRun:
+    """Begin to write, as `DataContext.checkpoint_config` says; `output` is the folder of files."""
+    config = context.checkpoint_config
+    if config is None:
+        return WriteRun(node, write_uuid)
+    if not all(isinstance(each, plan.Read) or each.inputs for each in plan.walk(node)):
+        warn_without_ids(context, "rows that are not read from somewhere")
+        return WriteRun(node, write_uuid)
+    run = RunWithIds(node, write_uuid, config)
+    run.begin(output)
+    return run
+
+
+def warn_without_ids(context: DataContext, what: str) -> None:
+    """Warn that no ids are noted, if some should be."""
+    if context.checkpoint_config is not None:
+        warnings.warn(
+            f"DataContext.checkpoint_config doesn't support {what}: all rows are written, and no "
+            "ids are noted",
+            stacklevel=4,
+        )
+
+
+def _without(node: plan.Node, step: WithoutIds) -> plan.Node:
+    """The plan, with rows left out wherever it reads."""
+    if isinstance(node, plan.Read):
+        return plan.Map(node, step, "CheckpointFilter")
+    return plan.with_inputs(node, lambda below: _without(below, step))

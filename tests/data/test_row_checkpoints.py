@@ -1,0 +1,217 @@
+"""Writes that note the ids of rows, and leave out those that are noted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import skate.data
+from skate.data import DataContext
+from skate.data.checkpoint import (
+    CheckpointBackend,
+    CheckpointConfig,
+    InvalidCheckpointingConfig,
+)
+
+
+@pytest.fixture
+def context():
+    changed = DataContext.get_current().copy()
+    with DataContext.current(changed):
+        yield changed
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> str:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for number in range(4):
+        ids = range(number * 5, number * 5 + 5)
+        pq.write_table(
+            pa.table({"id": ids, "x": [i * 2 for i in ids]}), folder / f"{number}.parquet"
+        )
+    return str(folder)
+
+
+def config(tmp_path: Path, **arguments: object) -> CheckpointConfig:
+    return CheckpointConfig("id", str(tmp_path / "ids"), **arguments)
+
+
+def noted(tmp_path: Path) -> list[int]:
+    files = (tmp_path / "ids").glob("*.parquet")
+    return sorted(i for file in files for i in pq.read_table(file)["id"].to_pylist())
+
+
+def written(folder: Path) -> list[int]:
+    return sorted(row["id"] for row in skate.data.read_parquet(str(folder)).take_all())
+
+
+def rows_of_files(source: str) -> skate.data.Dataset:
+    return skate.data.read_parquet(source, override_num_blocks=4)
+
+
+class FailingSink(skate.data.Datasink[None]):
+    """Remembers rows, and fails at one of them."""
+
+    def __init__(self, fails_at: int | None) -> None:
+        self.fails_at, self.rows = fails_at, []
+
+    def write(self, blocks, ctx) -> None:
+        ids = [i for block in blocks for i in block["id"].to_pylist()]
+        if self.fails_at in ids:
+            raise OSError("the disk is full")
+        self.rows.extend(ids)
+
+
+class TestWrites:
+    def test_a_second_run_writes_what_the_first_one_has_not(self, context, source, tmp_path):
+        context.checkpoint_config = config(tmp_path)
+        seen = tmp_path / "seen"
+
+        def fail_once(batch):
+            with seen.open("a") as file:
+                file.write("".join(f"{i}\n" for i in batch["id"]))
+            if 12 in batch["id"] and not (tmp_path / "mended").exists():
+                raise RuntimeError("broken")
+            return batch
+
+        ds = rows_of_files(source).map_batches(fail_once, concurrency=1)
+        with pytest.raises(RuntimeError, match="broken"):
+            ds.write_parquet(tmp_path / "out", concurrency=1)
+        first = noted(tmp_path)
+        assert first == written(tmp_path / "out")
+        assert 12 not in first
+        (tmp_path / "mended").touch()
+        seen.unlink()
+        ds.write_parquet(tmp_path / "out")
+        assert written(tmp_path / "out") == list(range(20))
+        assert sorted(map(int, seen.read_text().split())) == sorted(set(range(20)) - set(first))
+        assert not (tmp_path / "ids").exists()
+
+    @pytest.mark.parametrize("method", ["write_parquet", "write_csv", "write_json"])
+    def test_ids_stay_if_they_are_to(self, context, source, tmp_path, method):
+        context.checkpoint_config = config(tmp_path, delete_checkpoint_on_success=False)
+        getattr(rows_of_files(source), method)(tmp_path / "out")
+        assert noted(tmp_path) == list(range(20))
+        getattr(rows_of_files(source), method)(tmp_path / "again")
+        assert not (tmp_path / "again").exists()
+
+    def test_other_rows_are_written(self, context, source, tmp_path):
+        context.checkpoint_config = config(tmp_path, delete_checkpoint_on_success=False)
+        rows_of_files(source).write_parquet(tmp_path / "out")
+        pq.write_table(pa.table({"id": [7, 21], "x": [1, 1]}), f"{source}/more.parquet")
+        rows_of_files(source).write_parquet(tmp_path / "again")
+        assert written(tmp_path / "again") == [21]
+
+    def test_files_in_folders_by_values(self, context, source, tmp_path):
+        context.checkpoint_config = config(tmp_path)
+        rows_of_files(source).write_parquet(tmp_path / "out", partition_cols=["x"])
+        assert written(tmp_path / "out") == list(range(20))
+
+    def test_only_writes_leave_rows_out(self, context, source, tmp_path):
+        context.checkpoint_config = config(tmp_path, delete_checkpoint_on_success=False)
+        ds = rows_of_files(source)
+        ds.write_parquet(tmp_path / "out")
+        assert ds.count() == len(ds.take_all()) == 20
+
+    def test_what_was_under_way_is_written_anew(self, context, source, tmp_path):
+        context.checkpoint_config = config(tmp_path, delete_checkpoint_on_success=False)
+        ds = rows_of_files(source)
+        ds.write_parquet(tmp_path / "out")
+        first = min((tmp_path / "ids").iterdir())
+        first.rename(first.with_suffix(".pending.parquet"))
+        (tmp_path / "ids" / "half.pending.parquet").write_bytes(b"PAR1")
+        ds.write_parquet(tmp_path / "out")
+        assert written(tmp_path / "out") == noted(tmp_path) == list(range(20))
+
+    def test_ids_of_another_type(self, context, source, tmp_path):
+        context.checkpoint_config = config(tmp_path, delete_checkpoint_on_success=False)
+        ds = rows_of_files(source).map(lambda row: {"id": str(row["id"])})
+        ds.write_parquet(tmp_path / "out")
+        ds.write_parquet(tmp_path / "again")
+        assert not (tmp_path / "again").exists()
+
+    def test_a_filter_of_the_files_with_ids(self, context, source, tmp_path):
+        context.checkpoint_config = config(tmp_path, delete_checkpoint_on_success=False)
+        rows_of_files(source).write_parquet(tmp_path / "out")
+        context.checkpoint_config = config(
+            tmp_path, checkpoint_path_partition_filter=lambda paths: []
+        )
+        rows_of_files(source).write_parquet(tmp_path / "again")
+        assert written(tmp_path / "again") == list(range(20))
+
+    def test_sinks(self, context, source, tmp_path):
+        context.checkpoint_config = config(tmp_path)
+        first, second = FailingSink(17), FailingSink(None)
+        with pytest.raises(OSError, match="full"):
+            rows_of_files(source).write_datasink(first, concurrency=1)
+        assert noted(tmp_path) == sorted(first.rows)
+        rows_of_files(source).write_datasink(second)
+        assert sorted(first.rows + second.rows) == list(range(20))
+
+
+class TestErrors:
+    def test_ids_have_to_be_there_at_the_end(self, context, source, tmp_path):
+        context.checkpoint_config = config(tmp_path)
+        with pytest.raises(ValueError, match="ID column id is absent"):
+            rows_of_files(source).drop_columns(["id"]).write_parquet(tmp_path / "out")
+
+    def test_what_is_not_read_is_written_as_ever(self, context, tmp_path):
+        context.checkpoint_config = config(tmp_path)
+        with pytest.warns(UserWarning, match="doesn't support"):
+            skate.data.from_items([{"id": 1}]).write_parquet(tmp_path / "out")
+        assert written(tmp_path / "out") == [1]
+
+    def test_overwriting_would_lose_rows(self, context, source, tmp_path):
+        context.checkpoint_config = config(tmp_path)
+        with pytest.raises(ValueError, match="mode='append'"):
+            rows_of_files(source).write_parquet(tmp_path / "out", mode="overwrite")
+
+    @pytest.mark.parametrize("name", ["", 1, None])
+    def test_a_column_needs_a_name(self, name):
+        with pytest.raises(InvalidCheckpointingConfig, match="Checkpoint ID column"):
+            CheckpointConfig(name, "/ids")
+
+    @pytest.mark.parametrize("path", ["relative/", "s3:/ids", "nothing://ids"])
+    def test_paths_are_absolute(self, path):
+        with pytest.raises(InvalidCheckpointingConfig, match="Invalid checkpoint path"):
+            CheckpointConfig("id", path)
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            {"override_filesystem": "local"},
+            {"override_backend": "FILE_STORAGE"},
+            {"checkpoint_filter_cls": object},
+        ],
+    )
+    def test_arguments_are_checked(self, tmp_path, arguments):
+        with pytest.raises(InvalidCheckpointingConfig):
+            config(tmp_path, **arguments)
+
+    def test_settings_are_checked(self, context):
+        with pytest.raises(TypeError, match="checkpoint_config"):
+            context.checkpoint_config = "ids"
+
+
+class TestConfig:
+    def test_the_usual_path(self, monkeypatch, tmp_path):
+        variable = CheckpointConfig.DEFAULT_CHECKPOINT_PATH_BUCKET_ENV_VAR
+        monkeypatch.delenv(variable, raising=False)
+        with pytest.raises(InvalidCheckpointingConfig, match="checkpoint_path"):
+            CheckpointConfig("id")
+        monkeypatch.setenv(variable, str(tmp_path))
+        assert CheckpointConfig("id").checkpoint_path == f"{tmp_path}/ray_data_checkpoint"
+
+    def test_the_backend_follows_from_the_path(self, tmp_path):
+        assert config(tmp_path).backend is CheckpointBackend.FILE_STORAGE
+        with pytest.warns(FutureWarning, match="deprecated"):
+            other = config(tmp_path, override_backend=CheckpointBackend.CLOUD_OBJECT_STORAGE)
+        assert other.backend is CheckpointBackend.CLOUD_OBJECT_STORAGE
+
+    def test_a_dictionary_has_the_arguments(self, context, tmp_path):
+        context.checkpoint_config = {"id_column": "id", "checkpoint_path": str(tmp_path)}
+        assert context.checkpoint_config.id_column == "id"
