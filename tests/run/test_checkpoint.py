@@ -317,3 +317,8 @@ def test_files_that_were_added_to_a_dict_travel_with_it(tmp_path):
         assert (copy / "inner" / "more.txt").read_text() == "more"
         assert Checkpoint(copy).to_dict()["n"] == 1
     assert Checkpoint.from_dict(data).to_dict()["added"] == 2
+
+
+def test_nothing_is_no_checkpoint_of_another_class():
+    with pytest.raises(TypeError, match=r"there is no checkpoint to read.*got None"):
+        TorchCheckpoint.from_checkpoint(None)

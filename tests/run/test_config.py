@@ -22,6 +22,33 @@ def test_a_worker_takes_a_cpu_or_a_gpu():
     assert config.additional_resources_per_worker == {"special": 1}
 
 
+_SLICE = {
+    "use_tpu": True, "topology": "2x2x2", "accelerator_type": "TPU-V4", "num_workers": 2,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("wanted", "per_worker"),
+    [
+        ({"use_tpu": True}, {"TPU": 1}),
+        ({"use_tpu": True, "resources_per_worker": {"CPU": 2}}, {"CPU": 2, "TPU": 1}),
+        (
+            {**_SLICE, "resources_per_worker": {"CPU": 2}},
+            {"CPU": 2, "TPU": 4, "accelerator_type:TPU-V4": 0.001},
+        ),
+        (_SLICE, {"TPU": 4, "CPU": 1, "accelerator_type:TPU-V4": 0.001}),
+        (
+            {**_SLICE, "topology": "2x4", "accelerator_type": "v6e-8", "num_workers": 1},
+            {"TPU": 8, "CPU": 1, "accelerator_type:v6e-8": 0.001},
+        ),
+    ],
+)
+def test_tpus_of_each_worker(wanted, per_worker):
+    config = ScalingConfig(**wanted)
+    assert config._resources_per_worker_not_none == per_worker
+    assert config.num_tpus_per_worker == per_worker["TPU"]
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
@@ -32,7 +59,19 @@ def test_a_worker_takes_a_cpu_or_a_gpu():
         ({"resources_per_worker": {"GPU": 1}}, "use_gpu"),
         ({"use_gpu": True, "resources_per_worker": {"GPU": 0}}, "GPU"),
         ({"placement_strategy": "CLOSE"}, "STRICT_PACK"),
-        ({"use_tpu": True}, "TPU"),
+        ({"use_tpu": True, "use_gpu": True}, "both"),
+        ({"use_tpu": True, "num_workers": 2}, "`topology` must be"),
+        ({"use_tpu": True, "num_workers": 2, "topology": "2x2x2"}, "`accelerator_type` must be"),
+        ({**_SLICE, "num_workers": 3}, "multiple of 2"),
+        ({**_SLICE, "resources_per_worker": {"TPU": 1}, "num_workers": 4}, "multiple of 8"),
+        ({**_SLICE, "resources_per_worker": {"TPU": 3}}, "8 TPUs"),
+        ({**_SLICE, "resources_per_worker": {"TPU": 0}}, "positive"),
+        ({**_SLICE, "topology": "2by2"}, "'2x2x2'; got '2by2'"),
+        ({**_SLICE, "accelerator_type": "T4"}, "got 'T4'"),
+        ({**_SLICE, "label_selector": {"zone": "a"}}, "label_selector"),
+        ({"resources_per_worker": {"TPU": 1}}, "use_tpu=True"),
+        ({"topology": "2x2"}, "use_tpu=True"),
+        ({"num_workers": 2, "label_selector": [{"zone": "a"}]}, "same length"),
     ],
 )
 def test_impossible_scaling(wrong, message):

@@ -20,10 +20,10 @@ from skate._run.checkpoint import Checkpoint
 from skate._run.loggers import default_loggers
 from skate._run.loggers.mlflow import MLflowLoggerCallback
 from skate._run.loggers.tensorboard import events_until
-from skate._run.loggers.wandb import WandbLoggerCallback
 from skate._run.result import Result
 from skate._run.storage import Storage
 from skate._run.values import indented, to_json
+from skate.air.integrations.wandb import WANDB_GROUP_ENV_VAR, WandbLoggerCallback, setup_wandb
 
 
 @dataclass
@@ -148,7 +148,7 @@ def test_a_result_from_its_folder(trial, tmp_path):
 
 
 def test_no_result_in_a_folder_of_something_else(tmp_path):
-    with pytest.raises(RuntimeError, match=r"result\.json"):
+    with pytest.raises(RuntimeError, match=r"Failed to restore the Result object: result\.json"):
         Result.from_path(tmp_path)
     with pytest.raises(RuntimeError, match="doesn't exist"):
         Result.from_path(tmp_path / "none")
@@ -194,6 +194,12 @@ def test_wandb(trial, tmp_path, monkeypatch):
     assert [values["nested/accuracy"] for values in run.logged] == [1, 2, 3]
     assert "text" not in run.logged[0]
     assert run.exit_code == 0
+    assert run.options["group"] is None
+    monkeypatch.setenv(WANDB_GROUP_ENV_VAR, "skaters")
+    log([WandbLoggerCallback("skating")], trial, RESULTS)
+    setup_wandb()
+    setup_wandb(group="others")
+    assert [run.options["group"] for run in started[1:]] == ["skaters", "skaters", "others"]
 
 
 def test_a_logger_of_ones_own(trial):

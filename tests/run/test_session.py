@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 
 import numpy as np
@@ -9,10 +10,13 @@ import pytest
 
 import skate.air
 import skate.train
+import skate.train.collective
+import skate.tune
 from skate._run.checkpoint import Checkpoint
 from skate._run.context import SessionInfo
 from skate._run.reporting import CheckpointUploadMode, ResultClock, read_report
 from skate._run.session import RunSession, SessionMisuseError, activated, in_session, report
+from tests.support import error_in_a_fork
 
 
 class Collecting(RunSession):
@@ -105,6 +109,23 @@ def test_other_threads_of_the_loop_have_its_session(session):
     thread.start()
     thread.join()
     assert session.reports[0].metrics == {"loss": 1}
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+@pytest.mark.parametrize(
+    "call",
+    [
+        skate.train.report,
+        skate.train.save_checkpoint,
+        skate.tune.save_checkpoint,
+        skate.train.collective.barrier,
+    ],
+)
+def test_a_forked_process_cannot_reach_the_run(session, call):
+    said = error_in_a_fork(call)
+    assert "SessionMisuseError" in said
+    assert f"forked off by process {os.getpid()}" in said
+    assert error_in_a_fork(skate.train.world_rank) == ""
 
 
 def test_an_inner_session_gives_way_to_the_outer_one(session):

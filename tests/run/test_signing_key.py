@@ -36,9 +36,15 @@ def test_the_next_process_has_the_same(home, monkeypatch):
     assert signing_key() == first
 
 
-def open_folder(home: Path) -> None:
+def test_others_may_see_the_folder(home):
     home.mkdir(parents=True)
     home.chmod(0o755)
+    assert signing_key() == (home / KEY_FILE).read_bytes()
+
+
+def open_folder(home: Path) -> None:
+    home.mkdir(parents=True)
+    home.chmod(0o775)
 
 
 def open_file(home: Path) -> None:

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from skate._run.checkpoint import Checkpoint
+from skate._run.folders import LocalFolder
 from skate._run.ledger import RESULT_FILE, Ledger
 from skate._run.storage import Storage
 
@@ -66,6 +67,23 @@ def test_a_line_that_the_disk_has_no_room_for_is_an_error_and_leaves_nothing(tmp
         resource.setrlimit(resource.RLIMIT_FSIZE, (room, most))
     storage.append("log.json", {"n": 1})
     assert storage.lines("log.json") == [{"n": 0}, {"n": 1}]
+
+
+def test_a_new_file_is_there_or_not_and_one_that_was_there_is_replaced(tmp_path):
+    folder = LocalFolder(tmp_path / "trial")
+    folder.create("params.json", b"first")
+    folder.create("params.json", b"second")
+    assert folder.read("params.json") == b"second"
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, hard))
+    try:
+        for name in ("params.json", "params.pkl"):
+            with pytest.raises(OSError, match="too large"):
+                folder.create(name, b"more than there is room for")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert folder.names() == ["params.json"]
+    assert folder.read("params.json") == b"second"
 
 
 def test_a_damaged_line_is_passed_over(tmp_path):

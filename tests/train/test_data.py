@@ -170,6 +170,19 @@ def test_workers_have_the_settings_of_the_program(run_config):
         fit(loop, run_config(), {"train": skate.data.range(1)})
 
 
+def test_options_where_nothing_is_said():
+    from skate.data import DataContext, ExecutionResources
+
+    settings = DataContext.get_current().copy()
+    settings.execution_options.preserve_order = True
+    settings.execution_options.resource_limits = ExecutionResources(cpu=3)
+    with DataContext.current(settings):
+        found = DataConfig.default_ingest_options()
+    assert (found.preserve_order, found.resource_limits.cpu) == (True, 3)
+    found.preserve_order = False
+    assert settings.execution_options.preserve_order
+
+
 def test_a_config_of_ones_own(run_config):
     class Mine(DataConfig):
         def configure(self, datasets, world_size, worker_handles, worker_node_ids, **info):
@@ -179,7 +192,8 @@ def test_a_config_of_ones_own(run_config):
     def loop():
         assert train.get_dataset_shard("train") == train.world_rank()
 
-    fit(loop, run_config(), {"train": skate.data.range(1)}, dataset_config=Mine())
+    for given in ({"train": skate.data.range(1)}, {}):  # it may bring all of them itself
+        fit(loop, run_config(), given, dataset_config=Mine())
 
 
 def test_a_preprocessor_is_fitted_once_and_travels_in_the_checkpoint(run_config):
@@ -375,3 +389,18 @@ def test_another_number_of_workers_gets_the_rows_that_were_left_at_the_checkpoin
             datasets={"train": skate.data.range(48, override_num_blocks=5)},
         ).fit()
     assert sorted(map(int, Tally(tmp_path / "rows").words())) == list(range(48))
+
+
+@pytest.mark.parametrize("near", [True, False])
+def test_datasets_of_others_share_themselves_out(near):
+    class Foreign:
+        def streaming_split(self, n, *, equal, locality_hints):
+            return [(rank, equal, locality_hints) for rank in range(n)]
+
+    config = DataConfig(["train"], enable_shard_locality=near)
+    whole = Foreign()
+    places = ["a", "b"]
+    shares = config.configure({"train": Foreign(), "test": whole}, 2, worker_node_ids=places)
+    hints = places if near else None
+    assert [share["train"] for share in shares] == [(0, True, hints), (1, True, hints)]
+    assert [share["test"] for share in shares] == [whole, whole]

@@ -74,7 +74,9 @@ def test_where_a_worker_is(run_config, tmp_path):
             context.get_world_size(), context.get_local_world_size(), session.get_world_size(),
         )  # fmt: skip
         names = (context.get_experiment_name(), context.get_trial_dir(), context.get_metadata())
-        (tmp_path / f"rank-{place[0]}").write_text(json.dumps([place, names, os.getcwd()]))
+        resources = context.get_trial_resources().bundles
+        told = [place, names, os.getcwd(), resources]
+        (tmp_path / f"rank-{place[0]}").write_text(json.dumps(told))
 
     result = fit(loop, run_config(), metadata={"by": "me"})
     for rank in (0, 1):
@@ -82,6 +84,21 @@ def test_where_a_worker_is(run_config, tmp_path):
         assert found[0] == [rank, rank, 0, 2, 2, 2]
         assert found[1] == ["run", result.path, {"by": "me"}]
         assert found[2] == os.getcwd()
+        assert found[3] == [{"CPU": 1.0}, {"CPU": 1.0}]
+
+
+def test_notes_of_the_trainer_are_those_of_its_checkpoints(run_config):
+    def loop():
+        noted = Checkpoint.from_dict({})
+        noted.set_metadata({"by": "rank", "step": 1})
+        train.report({}, checkpoint=noted)
+        train.report({}, checkpoint=Checkpoint.from_dict({}))
+
+    result = fit(loop, run_config(), metadata={"by": "me", "of": "us"})
+    found = [checkpoint.get_metadata() for checkpoint, _ in result.best_checkpoints]
+    assert found == [{"by": "rank", "of": "us", "step": 1}, {"by": "me", "of": "us"}]
+    with pytest.raises(TypeError, match="what JSON can express; got"):
+        train.DataParallelTrainer(loop, metadata={"by": object()})
 
 
 def test_checkpoints_of_all_ranks_are_put_together(run_config, tmp_path):
@@ -347,6 +364,10 @@ def test_callbacks(run_config):
 
         def before_run(self, run_context):
             told.append(run_context.run_config.name)
+            assert run_context.train_loop_config in ({}, {"fails": True})
+            assert run_context.scaling_config.num_workers == 2
+            assert isinstance(run_context.backend_config, train.BackendConfig)
+            assert isinstance(run_context.dataset_config, train.DataConfig)
 
         def after_run(self, run_context, result):
             told.append(type(result.error))
@@ -406,6 +427,20 @@ def test_a_line_now_and_then(run_config, capsys, monkeypatch):
 def test_a_loop_that_never_reports(run_config, capsys):
     fit(lambda: None, run_config(), workers=0)
     assert "train.report() was never called" in capsys.readouterr().err
+
+
+def test_a_run_that_had_ended_already(run_config, capsys):
+    def loop():
+        if train.get_checkpoint() is None:
+            train.report({"step": 1}, checkpoint=Checkpoint.from_dict({"step": 1}))
+
+    fit(loop, run_config(name="over"), workers=0)
+    capsys.readouterr()
+    result = fit(loop, run_config(name="over"), workers=0)
+    assert result.metrics["step"] == 1
+    said = capsys.readouterr().err
+    assert "nothing new was reported" in said
+    assert "never called" not in said
 
 
 def test_a_name_that_is_used_again(run_config, capsys):

@@ -54,6 +54,8 @@ def test_workers_are_where_labels_fit(run_config, monkeypatch):
         ).fit()
 
     assert fit({"zone": "a"}).return_value == 2
+    with pytest.raises(ValueError, match="must be the same length as `num_workers`"):
+        fit([{"zone": "a"}])
     with pytest.raises(TaskUnschedulableError, match=r"skate.init\(labels="):
         fit([{"zone": "a"}, {"zone": "b"}])
     machines.append({"Alive": True, "Labels": {"zone": "b"}})

@@ -21,6 +21,7 @@ from skate.train import (
     Checkpoint,
     CheckpointConfig,
     CheckpointUploadMode,
+    DataConfig,
     DataParallelTrainer,
     Result,
     RunConfig,
@@ -200,7 +201,9 @@ def test_a_loop_that_uploads_by_itself_finds_the_place(run_config):
 
     result = fit(loop, run_config(), 1, train_loop_config={"upload": upload})
     assert result.checkpoint.to_dict() == {"step": 1}
-    with pytest.raises(TypeError, match=r"checkpoint_upload_fn must return a Checkpoint.*None"):
+    with pytest.raises(
+        TypeError, match=r"checkpoint_upload_fn must return a `skate.train.Checkpoint`.*None"
+    ):
         fit(loop, run_config(), 0, train_loop_config={"upload": lambda checkpoint, name: None})
 
 
@@ -443,14 +446,15 @@ def test_what_cannot_be_kept_is_asked_for(run_config):
         def __reduce__(self):
             raise TypeError("lives in this process")
 
-    config = {"step": 1}
-    settings = {"train_loop_config": config, "metadata": {"by": OnlyHere()}}
+    config, datasets = {"step": 1}, DataConfig()
+    datasets.of = OnlyHere()
+    settings = {"train_loop_config": config, "dataset_config": datasets}
     first = fit(counting(1), run_config(), **settings)
-    with pytest.raises(ValueError, match=r"\['metadata'\] could not be kept"):
+    with pytest.raises(ValueError, match=r"\['dataset_config'\] could not be kept"):
         DataParallelTrainer.restore(first.path)
-    again = DataParallelTrainer.restore(first.path, metadata={"by": "me"})
+    again = DataParallelTrainer.restore(first.path, dataset_config=DataConfig(uneven="drop"))
     assert again.train_loop_config == config
-    assert again.metadata == {"by": "me"}
+    assert again.dataset_config._uneven == "drop"
 
 
 def test_a_restored_run_is_the_same_to_trackers(run_config):

@@ -58,6 +58,18 @@ def test_the_loop_goes_on_while_a_checkpoint_is_written(run_config, tmp_path):
         assert (checkpoint.to_dict()["weights"] == metrics["step"] + 1).all()
 
 
+def test_the_summary_has_what_was_written_last(run_config, tmp_path, capsys):
+    ready = tmp_path / "ready"
+
+    def loop():
+        held = Checkpoint.from_dict({"held": WrittenWhen(ready)})
+        train.report({"loss": 0.5}, held, checkpoint_upload_mode=ASYNC)
+        ready.touch()
+
+    fit(loop, run_config(), workers=1)
+    assert "loss 0.5  (iteration 1" in capsys.readouterr().err
+
+
 def test_what_is_staged_is_among_the_reported_ones(run_config, tmp_path):
     ready = tmp_path / "ready"
 

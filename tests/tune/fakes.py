@@ -26,8 +26,10 @@ class FakeController:
         self._storage = Storage(folder, "experiment")
         self._cpus = cpus
 
-    def add(self, name: str, **config: Any) -> Trial:
+    def add(self, name: str, resources: object = None, **config: Any) -> Trial:
         trial = Trial("fake", trial_id=name, config=config, storage=self._storage)
+        if resources is not None:
+            trial.update_resources(resources)
         self.trials.append(trial)
         self.history[name] = []
         self.scheduler.on_trial_add(self, trial)

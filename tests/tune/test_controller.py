@@ -73,7 +73,7 @@ class Driven:
 
 def new_controller(folder, samples=2, stopper=None, scheduler=None, saves=False, **options):
     experiment = Experiment(
-        "e", lambda config: None, config={"x": tune.randint(0, 9)}, num_samples=samples,
+        "e", tune.Trainable, config={"x": tune.randint(0, 9)}, num_samples=samples,
         storage_path=folder, max_failures=options.pop("max_failures", 0),
         checkpoint_config=options.pop("checkpoint_config", None),
     )  # fmt: skip
@@ -315,6 +315,37 @@ def test_a_limit_of_trials_at_a_time(make):
     assert controller.next_trial_to_start() is None
 
 
+def test_trials_are_made_ahead_several_at_a_time(tmp_path):
+    controller, _ = new_controller(tmp_path, samples=100, most_pending=4)
+    sizes = []
+    for _ in range(7):
+        steps, trial = controller.next_trial_to_start(), None
+        while trial is None:
+            try:
+                sizes.append(len(next(steps).trials))
+            except StopIteration as end:
+                trial = end.value
+        controller.start(trial)
+    assert sizes == [4, 2, 2, 2]  # again when half of them have begun
+
+
+def test_trials_are_written_down_that_were_made_before_one_that_fails(tmp_path):
+    controller, _ = new_controller(tmp_path, samples=100, most_pending=4)
+    made, make_next = [], controller.search_alg.next_trial
+
+    def next_trial():
+        if len(made) == 3:
+            raise ValueError("no fourth")
+        made.append(make_next())
+        return made[-1]
+
+    controller.search_alg.next_trial = next_trial
+    steps = controller.next_trial_to_start()
+    assert next(steps) == effects.AddTrials(made)
+    with pytest.raises(ValueError, match="no fourth"):
+        next(steps)
+
+
 def test_nothing_is_touched_until_the_effects_are_carried_out(tmp_path):
     controller, _ = new_controller(tmp_path / "nowhere", samples=1, max_failures=1)
 
@@ -327,7 +358,7 @@ def test_nothing_is_touched_until_the_effects_are_carried_out(tmp_path):
                 return found, end.value
 
     (added,), trial = drained(controller.next_trial_to_start())
-    assert added == effects.AddTrial(trial)
+    assert added == effects.AddTrials([trial])
     controller.start(trial)
     assert drained(controller.on_event(trial, Began(1))) == (
         [effects.BeginTrial(trial)],

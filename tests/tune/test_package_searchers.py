@@ -119,6 +119,16 @@ def test_zoopt_says_what_it_needs():
         made("zoopt").add_evaluated_point(POINT, 1.0)
 
 
+def test_a_space_that_is_half_in_zoopts_words():
+    words = (ValueType.CONTINUOUS, [8, 9], 1e-4)
+    searcher = ZOOptSearch(
+        budget=5, metric="loss", mode="min", dim_dict={"a": tune.uniform(5, 6), "b": words}
+    )
+    point = searcher.suggest("1")
+    assert 5 <= point["a"] <= 6
+    assert 8 <= point["b"] <= 9
+
+
 def test_a_space_in_zoopts_words():
     even = {name: domain for name, domain in SPACE.items() if name != "l"}
     words = ZOOptSearch.convert_search_space(even)

@@ -166,7 +166,7 @@ def _write_state(storage: Storage, trials: int, first: int = 0) -> None:
         trial = Trial(
             "f", trial_id=f"t{number}", config={"x": number, "s": {1, 2}}, storage=storage
         )
-        log.trial(trial)
+        log.trials([trial])
         trial.update_last_result({"loss": number * 1.5})
         place = trial.storage.persist(tune.Checkpoint.from_dict({"a": 1}), "checkpoint_000000")
         log.checkpoint(trial, RecordedCheckpoint(place, trial.last_result))
@@ -179,7 +179,7 @@ def test_trials_that_were_killed_are_shown_with_their_last_results(tmp_path: Pat
     log = StateLog(storage)
     trials = [Trial("f", trial_id=f"t{n}", config={"x": n}, storage=storage) for n in range(3)]
     for trial in trials:
-        log.trial(trial)
+        log.trials([trial])
     for step in (1, 2, 3):
         trials[0].storage.append("result.json", {"loss": 5 - step, "training_iteration": step})
     trials[1].storage.append("result.json", {"loss": 7, "training_iteration": 1})
@@ -453,7 +453,7 @@ def test_what_is_known_is_uploaded_without_waiting_for_the_next_event(monkeypatc
     log = StateLog(storage)
     monkeypatch.setattr("skate.tune.experiment.state_file._UPLOAD_EVERY_SECONDS", 1000)
     for name in ("a", "b"):
-        log.trial(Trial("f", trial_id=name, storage=storage))
+        log.trials([Trial("f", trial_id=name, storage=storage)])
     assert [trial.trial_id for trial in trials_of(storage)] == ["a"]  # not twice in that time
     monkeypatch.setattr("skate.tune.experiment.state_file._UPLOAD_EVERY_SECONDS", 0)
     log.flush_if_due()

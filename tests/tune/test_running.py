@@ -165,6 +165,16 @@ class TestFunctions:
         assert Path(trial.checkpoint.value).read_text() == "here"
         assert trial.checkpoint.value.endswith("checkpoint_000000/weights")
 
+    def test_the_older_way_to_ask_is_taken_of_a_function_by_its_name(self, run):
+        tune.register_trainable("saves when it wants to", lambda config: tune.report(loss=1))
+        trial = run("saves when it wants to", checkpoint_at_end=True).trials[0]
+        assert trial.last_result["loss"] == 1
+
+    @pytest.mark.parametrize("option", ["checkpoint_frequency", "checkpoint_at_end"])
+    def test_a_function_cannot_be_asked_to_save(self, run, option):
+        with pytest.raises(ValueError, match=option):
+            run(lambda config: None, checkpoint_config=tune.CheckpointConfig(**{option: 1}))
+
     def test_the_best_checkpoints_are_kept(self, run):
         def saving(config):
             for loss in (3, 1, 2, 4):
@@ -250,6 +260,11 @@ class TestFunctions:
         assert [group and group.required_resources for group in wanted] == [
             None, {"CPU": 7.0}, {"CPU": 3.0},
         ]  # fmt: skip
+
+    @pytest.mark.parametrize("kind", [TypeError, ValueError])
+    def test_what_are_no_resources(self, kind):
+        with pytest.raises(kind, match=r"resources are a dictionary.*; got 'two'"):
+            tune.with_resources(lambda config: None, "two")
 
     @pytest.mark.parametrize("bound", [False, True])
     def test_resources_of_functions_with_other_arguments(self, run, bound):
@@ -354,6 +369,20 @@ class TestClasses:
         )  # fmt: skip
         assert [result["value"] for result in last(analysis)] == [2, 4, 6, 8]
         assert len(tally) == 1
+
+    def test_an_instance_that_cannot_be_used_again_is_an_error(self, run, tmp_path):
+        ended = Tally(tmp_path / "ended")
+
+        class NotReusable(Counter):
+            def cleanup(self):
+                ended.add()
+
+        with pytest.raises(tune.TuneError, match="reset_config"):
+            run(
+                NotReusable, config={"by": tune.grid_search([1, 2])}, reuse_actors=True,
+                stop={"training_iteration": 1}, max_concurrent_trials=1,
+            )  # fmt: skip
+        assert len(ended) == 1
 
     def test_processes_are_used_again_unless_not(self, run):
         space = {"by": tune.grid_search([1, 2, 3])}

@@ -514,6 +514,18 @@ class TestResources:
         control.scheduler.choose_trial_to_run(control)
         assert trial.placement_group_factory.bundles == [{"CPU": 1.0}] * 3
 
+    def test_a_trial_that_needs_nothing_itself_stays_so(self, controller):
+        allocate = DistributeResources(add_bundles=True)
+        control = controller(ResourceChangingScheduler(None, allocate), cpus=4)
+        base = tune.PlacementGroupFactory([{}, {"CPU": 2}])
+        first, second = control.add("a", base), control.add("b", base)
+        assert control.report(first, training_iteration=1) == CONTINUE
+        second.set_status(Trial.TERMINATED)
+        assert control.report(first, training_iteration=2) == PAUSE
+        control.scheduler.choose_trial_to_run(control)
+        wanted = tune.PlacementGroupFactory([{}, {"CPU": 2}, {"CPU": 2}])
+        assert first.placement_group_factory == wanted
+
     def test_the_best_takes_all(self, controller):
         allocate = DistributeResourcesToTopJob(metric="score", mode="max")
         control = controller(ResourceChangingScheduler(None, allocate), cpus=4)

@@ -6,7 +6,6 @@ import random
 import tempfile
 import time
 
-import bayes_opt
 import numpy as np
 import pytest
 
@@ -24,9 +23,6 @@ from skate.tune.schedulers import (
     ResourceChangingScheduler,
 )
 from skate.tune.search import ConcurrencyLimiter, Repeater, create_searcher
-
-bayes_opt.UtilityFunction = None  # Nevergrad is for an earlier one, and asks for no more here
-importlib.import_module("nevergrad")
 
 SPACE = {"x": tune.uniform(0, 10), "y": tune.uniform(-1, 1)}
 
@@ -126,6 +122,9 @@ def by_functions():
 def courses():
     """The course of each search on the local and on the inline engine, where nothing is as fast
     as on the other."""
+    bayes_opt = importlib.import_module("bayes_opt")  # here, so that workers do not import it
+    bayes_opt.UtilityFunction = None  # Nevergrad is for an earlier one, and asks for no more here
+    importlib.import_module("nevergrad")
 
     def all_of_them():
         for name, make in SEARCHERS.items():

@@ -9,9 +9,10 @@ import pytest
 
 from skate import tune
 from skate.train import ScalingConfig
+from skate.train._trial import scaled
 from skate.train.backend import Backend, BackendConfig
 from skate.train.data_parallel_trainer import DataParallelTrainer
-from skate.tune.schedulers import ASHAScheduler
+from skate.tune.schedulers import ASHAScheduler, ResourceChangingScheduler
 
 
 def loop(config):
@@ -42,6 +43,41 @@ def test_a_trainer_is_tuned(session, tmp_path):
     assert best.config == {"train_loop_config": {"lr": 1.0}}
     assert best.metrics["size"] == 2
     assert best.checkpoint.to_dict() == {"step": 2}
+
+
+def test_a_trainer_has_the_workers_that_its_trial_has_resources_for(session, tmp_path):
+    def both(controller, trial, result, scheduler):
+        return tune.PlacementGroupFactory([{}, {"CPU": 1}, {"CPU": 1}])
+
+    grid = tune.Tuner(
+        DataParallelTrainer(loop, train_loop_config={"lr": 1.0}),
+        tune_config=tune.TuneConfig(scheduler=ResourceChangingScheduler(None, both)),
+        run_config=tune.RunConfig(storage_path=tmp_path, name="search", verbose=0),
+    ).fit()
+    assert not grid.errors
+    assert list(grid[0].metrics_dataframe["size"]) == [1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("bundles", "workers", "each"),
+    [
+        ([{}, {"CPU": 2}], 1, {"CPU": 2}),
+        ([{"CPU": 1}, {"CPU": 2}, {"CPU": 2}], 2, {"CPU": 2}),
+        ([{"CPU": 4}], 3, None),  # none are for workers
+        ([{}, {"CPU": 1}, {"CPU": 1}, {"CPU": 1}], 3, None),  # as it is
+    ],
+)
+def test_the_resources_of_a_trial_as_workers(bundles, workers, each):
+    mine = ScalingConfig(num_workers=3, label_selector={"zone": "a"})
+    found = scaled(mine, tune.PlacementGroupFactory(bundles))
+    assert (found.num_workers, found.resources_per_worker) == (workers, each)
+    assert found.label_selector == {"zone": "a"}
+
+
+def test_workers_that_come_and_go_are_not_fixed():
+    mine = ScalingConfig(num_workers=(1, 3))
+    assert scaled(mine, tune.PlacementGroupFactory([{}, {"CPU": 1}])) is mine
+    assert scaled(ScalingConfig(), None) == ScalingConfig()
 
 
 def test_a_space_of_names_that_a_trainer_has_not_is_refused_before_any_trial():
@@ -124,6 +160,11 @@ def test_boosting_libraries_report(run):
             callbacks=[TuneReportCheckpointCallback({"loss": "eval-binary_logloss"})],
         )  # fmt: skip
 
+    from skate.tune.integration.xgboost import TuneReportCheckpointCallback
+
+    callback = TuneReportCheckpointCallback({"loss": "eval-logloss"}, "model.json", frequency=2)
+    found = callback._metrics, callback._filename, callback._frequency
+    assert found == ({"loss": "eval-logloss"}, "model.json", 2)
     for function, count in ((with_xgboost, 2), (with_lightgbm, 1)):
         trial = run(function, name=function.__name__).trials[0]
         assert 0 < trial.last_result["loss"] < 1

@@ -15,7 +15,9 @@ from skate._run.storage import Storage
 from skate.tune.execution import worker as process
 from skate.tune.execution.channel import Channel
 from skate.tune.execution.events import Began, Ended, Reported, Saved, TrialVerdict
+from skate.tune.execution.pool import WorkerPool
 from skate.tune.execution.session import TrialTask
+from skate.tune.experiment import Trial
 from skate.tune.schedulers import FIFOScheduler, PopulationBasedTraining
 from tests.support import eventually
 from tests.tune.test_running import Counter, last
@@ -116,6 +118,41 @@ def test_the_last_result_counts_if_it_comes_while_others_are_taken(tmp_path, mon
     while Ended() not in items:
         items += worker.exchange(TrialVerdict.GO_ON)
     assert [item.result["a"] for item in items if isinstance(item, Reported)] == [1, 2]
+
+
+def test_a_folder_that_cannot_be_entered_leaves_the_next_trial_alone(tmp_path):
+    (tmp_path / "file").touch()
+    before = os.getcwd()
+    worker = process.TrialWorker(lambda config: tune.report(at=os.getcwd()))
+    place = SessionInfo(trial_id="t", storage=Storage(tmp_path, "trial"))
+
+    def run(folder):
+        task = TrialTask(
+            place, {}, waits_at=("training_iteration", ()), working_directory=str(folder)
+        )
+        items = list(worker.begin(task))
+        while Ended() not in items:
+            items += worker.exchange(TrialVerdict.GO_ON)
+        return [item.result["at"] for item in items if isinstance(item, Reported)]
+
+    with pytest.raises(NotADirectoryError):
+        run(tmp_path / "file" / "folder")
+    assert run(tmp_path / "folder") == [str(tmp_path / "folder")]
+    assert os.getcwd() == before
+
+
+def test_a_trial_finds_room_when_another_has_given_it_back(session):
+    resources = tune.PlacementGroupFactory([{"CPU": 1}])
+    first, second = (Trial("f", placement_group_factory=resources) for _ in range(2))
+    pool = WorkerPool(lambda config: None, {"CPU": 1}, reuse=True)
+    worker = pool.take(first)
+    assert pool.take(second) is None
+    assert pool.take(second) is None
+    pool.give_back(worker)
+    assert pool.take(second) is worker
+    pool.drop(worker)
+    assert pool.take(first) is not None
+    pool.close()
 
 
 def test_a_search_shares_the_machine(tmp_path):

@@ -89,9 +89,13 @@ class BoostingCallback:
         checkpoint_at_end: bool = True,
         results_postprocessing_fn: Callable[[Metrics], Metrics] | None = None,
     ) -> None:
+        # By Ray's names: libraries that train in several processes make their own callbacks of it.
+        self._metrics = [metrics] if isinstance(metrics, str) else metrics
+        self._filename = filename or self.CHECKPOINT_NAME
+        self._frequency = frequency
         self._reports = BoostingReports(
             metrics,
-            filename or self.CHECKPOINT_NAME,
+            self._filename,
             frequency,
             checkpoint_at_end,
             results_postprocessing_fn,

@@ -192,7 +192,7 @@ class Callback:
 
 class UserCallback:
     """Told about a training run: its reports and its exceptions, its beginning and its end.
-    `run_context.run_config` is the trainer's."""
+    `run_context` has the trainer's `run_config`, `scaling_config`, `train_loop_config` …"""
 
     def before_run(self, run_context: Any) -> None:
         """Note that the run begins; there are no workers yet.

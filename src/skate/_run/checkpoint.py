@@ -29,6 +29,8 @@ PREPROCESSOR_KEY = "_preprocessor"
 MODEL_KEY = "model"  # in a dict: a model, or its weights
 FILES_KEY = "_files"  # in the dict of a checkpoint that is a folder: the folder, as a tar archive
 
+TEMPORARY_PREFIX = "checkpoint_"  # how the names of temporary folders begin
+
 AnyCheckpoint = TypeVar("AnyCheckpoint", bound="Checkpoint")
 
 
@@ -167,7 +169,7 @@ class Checkpoint:
             True
         """
         self._check_there()
-        target = tempfile.mkdtemp(prefix="checkpoint_") if path is None else os.fspath(path)
+        target = tempfile.mkdtemp(prefix=TEMPORARY_PREFIX) if path is None else os.fspath(path)
         target = os.path.expanduser(target)
         if self._folder is None:
             _write_dict(self._data or {}, target)
@@ -363,7 +365,14 @@ class Checkpoint:
 
         Args:
             other: The checkpoint, of any class.
+
+        Raises:
+            TypeError: If it is no checkpoint, as None where nothing was reported.
         """
+        if not isinstance(other, Checkpoint):
+            raise TypeError(
+                f"there is no checkpoint to read: from_checkpoint() takes one; got {other!r}"
+            )
         checkpoint = cls.__new__(cls)
         checkpoint._folder, checkpoint._data = other._folder, other._data
         checkpoint._temporary = other._temporary
@@ -405,12 +414,7 @@ class Checkpoint:
         Raises:
             TypeError: If JSON cannot express them.
         """
-        try:
-            text = json.dumps(dict(metadata))
-        except (TypeError, ValueError) as error:
-            raise TypeError(
-                f"metadata is a dict of what JSON can express; got {metadata!r} ({error})"
-            ) from None
+        text = check_metadata(metadata)
         if self._folder is None:
             self._data = {**(self._data or {}), METADATA_FILE: json.loads(text)}
         else:
@@ -537,3 +541,13 @@ def _scheme(filesystem: Any) -> str:
     if protocol:
         return protocol if isinstance(protocol, str) else protocol[0]
     return name
+
+
+def check_metadata(metadata: Mapping[str, object]) -> str:
+    """Return the notes of a checkpoint as JSON; a TypeError if it cannot express them."""
+    try:
+        return json.dumps(dict(metadata))
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"metadata is a dict of what JSON can express; got {metadata!r} ({error})"
+        ) from None

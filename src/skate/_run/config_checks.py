@@ -37,7 +37,8 @@ def checked_durability(value: str | None) -> str:
 
 
 class WrongKindError(TypeError, ValueError):
-    """An argument of a trainer is something else than it should be. Ray raises a ValueError."""
+    """An argument of a trainer or a search is something else than it should be. Ray raises a
+    ValueError."""
 
 
 def as_config(cls: type[AnyConfig], value: object) -> AnyConfig:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from skate._run.scaling_config import ScalingConfig
+
 
 @dataclass(frozen=True)
 class SessionInfo:
@@ -14,7 +16,7 @@ class SessionInfo:
     trial_name: str = ""
     trial_id: str = ""
     trial_dir: str = ""
-    trial_resources: Any = None
+    trial_resources: Any = None  # a PlacementGroupFactory, or the ScalingConfig of a training
     world_size: int = 1
     world_rank: int = 0
     local_rank: int = 0
@@ -76,8 +78,12 @@ class TrainContext:
         return self._info.trial_id
 
     def get_trial_resources(self) -> Any:
-        """Return the resources of the whole run or trial."""
-        return self._info.trial_resources
+        """Return the resources of the whole run or trial, as a `tune.PlacementGroupFactory`; None
+        where it has none of its own."""
+        resources = self._info.trial_resources
+        if isinstance(resources, ScalingConfig):
+            return resources.as_placement_group_factory()
+        return resources
 
     def get_trial_dir(self) -> str:
         """Return the run's folder, where its files and checkpoints go."""

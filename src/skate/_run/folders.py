@@ -89,6 +89,14 @@ class LocalFolder(StorageFolder):
         self.path: str = os.path.abspath(os.path.expanduser(path))
         self.synced = synced
 
+    @classmethod
+    def known(cls, path: str, synced: bool = False) -> LocalFolder:
+        """Return the folder at a path that has nothing to resolve."""
+        folder = cls.__new__(cls)
+        folder.path = path
+        folder.synced = synced
+        return folder
+
     @property
     def filesystem(self) -> pafs.FileSystem:
         import pyarrow.fs as pafs
@@ -102,7 +110,9 @@ class LocalFolder(StorageFolder):
         return super().__hash__()
 
     def sub(self, name: str) -> StorageFolder:
-        return LocalFolder(self._at(name), self.synced)
+        if "/" in name or name in (".", ".."):
+            return LocalFolder(self._at(name), self.synced)
+        return LocalFolder.known(self._at(name), self.synced)
 
     def exists(self, name: str = "") -> bool:
         return os.path.exists(self._at(name))
@@ -133,6 +143,26 @@ class LocalFolder(StorageFolder):
         except BaseException:
             self.delete(os.path.relpath(draft, self.path))
             raise
+
+    def create(self, name: str, data: bytes) -> None:
+        """Write a file that is not there yet: whoever looks meanwhile may see a part of it. One
+        that is there is replaced, all or nothing."""
+        if self.synced:
+            self.write(name, data)
+            return
+        place = self._at(name)
+        try:
+            file = self._opened(place)
+        except FileExistsError:
+            self.write(name, data)
+            return
+        try:
+            _write_all(file, data)
+        except BaseException:
+            os.unlink(place)
+            raise
+        finally:
+            os.close(file)
 
     def _opened(self, place: str) -> int:
         """A new file; its folder is made if it is missing."""
@@ -254,9 +284,9 @@ def _delete_as(process: int, folder: str) -> None:
 def _write_all(file: int, data: bytes | bytearray) -> None:
     """Write to a descriptor, which may take a part at a time. File objects would be asked what
     they are with three calls more, and a search writes thousands of small files."""
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(file, rest) :]
+    rest: bytes | bytearray | memoryview = data
+    while (written := os.write(file, rest)) < len(rest):
+        rest = memoryview(rest)[written:]
 
 
 def append_whole(place: str, data: bytes | bytearray, synced: bool = False) -> None:
@@ -265,7 +295,7 @@ def append_whole(place: str, data: bytes | bytearray, synced: bool = False) -> N
     the disk then."""
     file = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
     try:
-        before = os.fstat(file).st_size
+        before = os.lseek(file, 0, os.SEEK_END)
         try:
             _write_all(file, data)
             if synced:

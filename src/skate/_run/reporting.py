@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import socket
 import time
@@ -191,6 +192,7 @@ class ResultClock:
             "time_total_s": self.seconds,
             "time_since_restore": now - self._start,
             "iterations_since_restore": self._since,
+            "pid": os.getpid(),
             **_machine(),
             "config": self.config,
             **self._sums(metrics),
@@ -243,8 +245,8 @@ def _reported(metrics: MetricsLike, other: Mapping[str, object]) -> ResultRow:
     return {k: v for k, v in metrics.items() if k not in AUTOMATIC or k in other}
 
 
+@functools.cache  # every result asks
 def _machine() -> dict[str, Any]:
     from skate.util import get_node_ip_address
 
-    address = get_node_ip_address()
-    return {"pid": os.getpid(), "hostname": socket.gethostname(), "node_ip": address}
+    return {"hostname": socket.gethostname(), "node_ip": get_node_ip_address()}

@@ -84,7 +84,8 @@ class Result:
             raise RuntimeError(f"Experiment folder {storage.path!r} doesn't exist!")
         if not storage.exists(RESULT_FILE) and not storage.exists(CHECKPOINTS_FILE):
             raise RuntimeError(
-                f"{storage.path!r} is not the folder of a run or trial: there is no {RESULT_FILE}"
+                f"Failed to restore the Result object: {RESULT_FILE} doesn't exist in "
+                f"{storage.path!r}, so that it is not the folder of a run or trial"
             )
         ledger = Ledger(storage)
         history = ledger.results()

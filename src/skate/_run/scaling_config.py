@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
-from skate._run.config_checks import (
-    Configuration,
-)
+from skate._run.config_checks import Configuration
+from skate._run.tpu_slices import TpuRequest
 
 STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
 
@@ -27,11 +26,13 @@ class ScalingConfig(Configuration):
             GPU with `use_gpu`.
         placement_strategy: How workers are spread over the machines of a cluster: "PACK",
             "SPREAD", "STRICT_PACK" or "STRICT_SPREAD"; on one machine all are the same.
-        accelerator_type: Asks for a resource of that name.
+        accelerator_type: Asks for a little of the resource "accelerator_type:" and that name.
         label_selector: Labels that a machine must have, as `skate.init(labels={…})` gives them; a
             list has one dict per worker.
-        use_tpu: Must be `False`: there are no TPUs here.
-        topology: Must be `None`, as it is about TPUs.
+        use_tpu: Whether each worker has TPUs: the resource "TPU", one unless something else says
+            how many. Machines do not find them by themselves: `skate.init(resources={"TPU": 4})`.
+        topology: The shape of a slice of TPUs, as "2x2x2": with the `accelerator_type` it says
+            how many TPUs each worker has, and of which number `num_workers` must be a multiple.
         elastic_resize_monitor_interval_s: How many seconds pass until it is looked again whether
             there is room for more workers of such a pair, or for fewer.
 
@@ -62,10 +63,7 @@ class ScalingConfig(Configuration):
             self.num_workers = 1
         if not _is_search_space(self.num_workers):
             self._check_workers()
-        if self.use_gpu is True and self.use_tpu:
-            raise ValueError("Cannot specify both `use_gpu` and `use_tpu`; there are no TPUs here")
-        if self.use_tpu or self.topology is not None:
-            raise ValueError("there are no TPUs here: use_tpu and topology cannot be used")
+            self._check_tpus()
         if isinstance(self.placement_strategy, str) and (
             self.placement_strategy not in STRATEGIES
         ):
@@ -95,13 +93,29 @@ class ScalingConfig(Configuration):
         labels = self.label_selector
         if isinstance(labels, list) and len(labels) != pair[1]:
             raise ValueError(
-                f"a list of label selectors has one per worker, here {pair[1]}; got {labels!r}"
+                "If `label_selector` is a list, it must be the same length as `num_workers`, the "
+                f"most of a pair, which is {pair[1]}; got {labels!r}"
             )
         if pair[0] < 0 or pair[0] > pair[1]:
             raise ValueError(
                 "num_workers is 0 or more, or a pair (least, most) whose first number is not the "
                 f"larger one; got {number!r}"
             )
+
+    def _check_tpus(self) -> None:
+        own = self.resources_per_worker
+        share = TpuRequest(
+            use_tpu=self.use_tpu,
+            use_gpu=self.use_gpu is True,
+            topology=self.topology,
+            accelerator_type=self.accelerator_type,
+            least=self.min_workers,
+            most=self.max_workers,
+            resources_per_worker=own if isinstance(own, dict) else None,
+            has_label_selector=bool(self.label_selector),
+        ).check()
+        if share is not None and (own is None or isinstance(own, dict)):
+            self.resources_per_worker = share
 
     def _check_gpus(self) -> None:
         _check_amounts("resources_per_worker", self.resources_per_worker)
@@ -151,11 +165,14 @@ class ScalingConfig(Configuration):
     @property
     def _resources_per_worker_not_none(self) -> dict[str, float]:
         if self.resources_per_worker is None:
-            wanted: dict[str, float] = {"GPU": 1} if self.use_gpu else {"CPU": 1}
+            usual = "TPU" if self.use_tpu else "GPU" if self.use_gpu else "CPU"
+            wanted: dict[str, float] = {usual: 1}
         else:
             wanted = {name: n for name, n in self.resources_per_worker.items() if n != 0}
         if self.use_gpu:
             wanted.setdefault("GPU", 1)
+        if self.use_tpu:
+            wanted.setdefault("TPU", 1)
         if self.accelerator_type is not None:
             wanted.setdefault(f"accelerator_type:{self.accelerator_type}", 0.001)
         return wanted
@@ -182,7 +199,7 @@ class ScalingConfig(Configuration):
 
     @property
     def num_tpus_per_worker(self) -> float:
-        return 0
+        return self._resources_per_worker_not_none.get("TPU", 0)
 
     @property
     def additional_resources_per_worker(self) -> dict[str, float]:

@@ -8,11 +8,11 @@ and a trial of tuning each bring a session of their own.
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from skate._core.signature import shown_as
@@ -43,6 +43,12 @@ class RunSession(ABC):
         self.pending_checkpoint: str | None = None  # the last one, while it is being written
         self.datasets: dict[str, Any] = dict(datasets or {})
         self.began: float = time.time()
+        self.process: int = os.getpid()
+
+    @property
+    def storage(self) -> Any:
+        """The run's `Storage`: where its files go."""
+        return self.info.storage
 
     @abstractmethod
     def report(self, report: Report) -> None:
@@ -128,6 +134,23 @@ def current(caller: str) -> RunSession:
     )
 
 
+def acting(caller: str) -> RunSession:
+    """As `current`, for what others of the run have to hear of.
+
+    Raises:
+        SessionMisuseError: Also in a process that was forked off: the connections of the run are
+            its parent's, so that it would wait for ever.
+    """
+    session = current(caller)
+    if session.process != os.getpid():
+        raise SessionMisuseError(
+            f"{caller} was called in process {os.getpid()}, which was forked off by process "
+            f"{session.process}, and only that one can reach the run: hand over what is to be "
+            "said, with a multiprocessing.Queue or a return value, and call it there"
+        )
+    return session
+
+
 # -- what users call ------------------------------------------------------------------------------
 
 
@@ -180,7 +203,7 @@ def report(*args: object, **kwargs: object) -> None:
         >>> round(result.metrics["loss"], 2)
         0.33
     """
-    session = current("report()")
+    session = acting("report()")
     given = read_report(args, kwargs)
     own = isinstance(given.validation, OwnValidation)
     if given.validation and not own and not session.info.validates:
@@ -188,7 +211,8 @@ def report(*args: object, **kwargs: object) -> None:
             "`validation_config` was not set on the trainer, but report(validation=…) asks for a "
             "validation: TorchTrainer(…, validation_config=ValidationConfig(fn))"
         )
-    session.report(replace(given, metrics=numbers_as_such(given.metrics or {})))
+    given.metrics = numbers_as_such(given.metrics or {})
+    session.report(given)
 
 
 def get_checkpoint() -> Checkpoint | None:
@@ -261,7 +285,7 @@ def get_dataset_shard(dataset_name: str | None = None) -> Any:
 def save_checkpoint(**values: object) -> None:
     """Save values by name as a checkpoint, as in `save_checkpoint(epoch=3, model=weights)`.
     What rank 0 gives is saved."""
-    current("save_checkpoint()").save_checkpoint(Checkpoint.from_dict(values))
+    acting("save_checkpoint()").save_checkpoint(Checkpoint.from_dict(values))
 
 
 def load_checkpoint() -> dict[str, Any] | None:

@@ -3,8 +3,9 @@
     $XDG_STATE_HOME/skate/pickle.key       by default ~/.local/state/skate/pickle.key
     $TMPDIR/skate-key-<uid>/pickle.key     where there is no home to write to, as in containers
 
-Only a folder and a file that belong to this user, and are closed to all others, are used. Where
-neither place will do, the secret lives as long as the process.
+Only a file that belongs to this user and is closed to all others is used, in a folder of this
+user that nobody else can write to. Where neither place will do, the secret lives as long as the
+process.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import os
 import secrets
 import tempfile
 
-from skate._core.private_files import is_private
+from skate._core.private_files import is_private, make_private_folder, own_state_folder
 
 KEY_FILE = "pickle.key"
 KEY_BYTES = 32
@@ -50,25 +51,20 @@ def _stored_key() -> bytes | None:
 
 
 def _places() -> list[str]:
-    home = os.environ.get("XDG_STATE_HOME", "")
-    if not os.path.isabs(home):  # also unset, as the specification has it
-        home = os.path.expanduser("~/.local/state")
     shared = os.path.join(tempfile.gettempdir(), f"skate-key-{os.geteuid()}")
-    return [os.path.join(home, "skate"), shared]
+    return [own_state_folder(), shared]
 
 
 def _key_in(folder: str) -> bytes:
     """Return the secret in a folder, which is made if it is not there.
 
     Raises:
-        OSError: If the folder or the file is not this user's alone.
+        OSError: If others can write to the folder, or know the file.
     """
-    os.makedirs(os.path.dirname(folder), exist_ok=True)
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(folder, 0o700)
+    make_private_folder(folder)
     inside = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        _check_private(inside, folder)
+        _check_private(inside, folder, others_may_read=True)  # but not the file
         try:
             return _read(inside)
         except FileNotFoundError:
@@ -106,6 +102,6 @@ def _make(folder: int) -> None:
         os.unlink(draft, dir_fd=folder)
 
 
-def _check_private(descriptor: int, name: str) -> None:
-    if not is_private(os.fstat(descriptor)):
+def _check_private(descriptor: int, name: str, *, others_may_read: bool = False) -> None:
+    if not is_private(os.fstat(descriptor), others_may_read=others_may_read):
         raise PermissionError(f"{name} is open to others, or belongs to somebody else")

@@ -33,7 +33,7 @@ from skate._run.folders import (
 )
 from skate._run.own_files import signatures_of_models
 from skate._run.syncing import sync_folder, sync_tree
-from skate._run.values import to_json
+from skate._run.values import as_lines
 
 if TYPE_CHECKING:
     import pyarrow.fs as pafs
@@ -162,7 +162,8 @@ class Storage:
     def local_path(self) -> str:
         """Where loggers write: the folder itself, or a copy for `sync` to upload."""
         if isinstance(self.folder, LocalFolder):
-            self.folder.make()
+            if not os.path.isdir(self.path):
+                self.folder.make()
             return self.path
         if self._staging is None:
             self._staging = tempfile.mkdtemp(prefix="skate-run-", dir=scratch_dir())
@@ -211,23 +212,23 @@ class Storage:
 
     # -- lines ----------------------------------------------------------------------------------
 
-    def append(self, name: str, record: Mapping[str, object]) -> None:
-        """Add a line of JSON, from any thread. What a crash left of a last line is dropped
+    def append(self, name: str, *records: Mapping[str, object]) -> None:
+        """Add lines of JSON, from any thread. What a crash left of a last line is dropped
         first."""
-        line = f"{to_json(record)}\n".encode()
+        lines = as_lines(records)
         with self._appending:
-            self._append(name, line)
+            self._append(name, lines)
 
-    def _append(self, name: str, line: bytes) -> None:
+    def _append(self, name: str, lines: bytes) -> None:
         if not self.is_local:
-            self.folder.write(name, self._complete_lines(name) + line)
+            self.folder.write(name, self._complete_lines(name) + lines)
             return
         place = os.path.join(self.path, name)
         if name not in self._whole:
             self.local_folder.make()
             self._whole.add(name)
             drop_cut_line(place)
-        append_whole(place, line, self.synced)
+        append_whole(place, lines, self.synced)
 
     def lines(self, name: str) -> list[ResultRow]:
         """All complete lines; one that is damaged is passed over."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from skate._run.types import MetricsLike
@@ -71,12 +71,22 @@ def _fallback(value: object) -> Any:
     return sorted(value, key=str) if isinstance(value, (set, frozenset)) else repr(value)
 
 
+_encode = json.JSONEncoder(default=_fallback).encode
+
+
 def to_json(record: Mapping[str, object], **options: Any) -> str:
     """JSON for anything: what JSON does not know is written as its repr."""
     try:
+        if not options:
+            return _encode(record)
         return json.dumps(record, default=_fallback, **options)
     except TypeError:  # keys that are no strings
         return json.dumps(_with_text_keys(record), default=_fallback, **options)
+
+
+def as_lines(records: Iterable[Mapping[str, object]]) -> bytes:
+    """A line of JSON each."""
+    return "".join([f"{to_json(record)}\n" for record in records]).encode()
 
 
 def indented(record: Mapping[str, object]) -> str:
@@ -105,17 +115,21 @@ def flatten(record: Mapping[str, object], prefix: str = "") -> Iterator[tuple[st
             yield f"{prefix}{key}", value
 
 
-def numbers_in(record: Mapping[str, object]) -> list[tuple[str, float]]:
+def numbers_in(record: MetricsLike, prefix: str = "") -> list[tuple[str, float]]:
     """The numbers of a record, nested names joined by slashes."""
     numbers = []
-    for name, value in flatten(record):
+    for name, value in record.items():
         kind = type(value)
         if kind is float:
-            numbers.append((name, value))
-        elif kind is not str:
+            numbers.append((f"{prefix}{name}", value))
+        elif kind is str:
+            continue
+        elif kind is not int and isinstance(value, Mapping):
+            numbers += numbers_in(value, f"{prefix}{name}/")
+        else:
             number = plain(value)
             if isinstance(number, (int, float)):
-                numbers.append((name, float(number)))
+                numbers.append((f"{prefix}{name}", float(number)))
     return numbers
 
 

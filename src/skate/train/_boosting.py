@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -27,6 +28,12 @@ DEFAULT_ROUNDS = 10
 Table = tuple[Any, Any]  # features and labels
 
 
+class MissingDatasetError(KeyError, ValueError):
+    """There is nothing to learn from."""
+
+    __str__ = ValueError.__str__  # that of a KeyError quotes the text
+
+
 @dataclass
 class BoostingSettings:
     """What stands in for a loop."""
@@ -39,7 +46,7 @@ class BoostingSettings:
 
     def check(self, datasets: Mapping[str, object]) -> None:
         if TRAIN_DATASET_KEY not in datasets:
-            raise ValueError(
+            raise MissingDatasetError(
                 f"without train_loop_per_worker, datasets needs {TRAIN_DATASET_KEY!r}; "
                 f"it has {sorted(datasets)}"
             )
@@ -63,6 +70,19 @@ class BoostingSettings:
             )
 
 
+def _report_options(keep: CheckpointConfig) -> dict[str, Any]:
+    at_end = keep.checkpoint_at_end
+    return {
+        "frequency": keep.checkpoint_frequency or 0,
+        "checkpoint_at_end": True if at_end is None else at_end,
+    }
+
+
+def _without_saving(keep: CheckpointConfig) -> CheckpointConfig:
+    """The loop decides when to save, as any other, once it knows what was asked for."""
+    return replace(keep, checkpoint_frequency=0, checkpoint_at_end=None)
+
+
 Model = TypeVar("Model")
 
 
@@ -74,11 +94,7 @@ class BoostingLoop(ABC, Generic[Model]):
     ) -> None:
         self.settings = settings
         self.names: list[str] = sorted(names, key=lambda name: name != TRAIN_DATASET_KEY)
-        at_end = checkpoints.checkpoint_at_end
-        self.report_options: dict[str, Any] = {
-            "frequency": checkpoints.checkpoint_frequency or 0,
-            "checkpoint_at_end": True if at_end is None else at_end,
-        }
+        self.report_options: dict[str, Any] = _report_options(checkpoints)
 
     def __call__(self, config: Config) -> None:
         checkpoint = get_checkpoint()
@@ -158,9 +174,7 @@ class BoostingTrainer(DataParallelTrainer):
             settings.check(datasets or {})
             keep = as_config(CheckpointConfig, run.checkpoint_config)
             loop = self._loop_class(settings, list(datasets or {}), keep)
-            # From here on the loop decides when to save, as any other.
-            keep = replace(keep, checkpoint_frequency=0, checkpoint_at_end=None)
-            run = replace(run, checkpoint_config=keep)
+            run = replace(run, checkpoint_config=_without_saving(keep))
             train_loop_config = settings.params
             # Metrics of a whole dataset are exact; those of parts can only be averaged.
             dataset_config = dataset_config or DataConfig([TRAIN_DATASET_KEY])
@@ -180,6 +194,16 @@ class BoostingTrainer(DataParallelTrainer):
             validation_config=validation_config,
         )
 
+    def _saving_as(self, keep: CheckpointConfig) -> tuple[BoostingTrainer, CheckpointConfig]:
+        loop = self._train_loop_per_worker
+        says = keep.checkpoint_frequency or keep.checkpoint_at_end is not None
+        if not says or not isinstance(loop, BoostingLoop):
+            return self, keep
+        own, own_loop = copy.copy(self), copy.copy(loop)
+        own_loop.report_options = _report_options(keep)
+        own._train_loop_per_worker = own_loop
+        return own, _without_saving(keep)
+
     @property
     def params(self) -> dict[str, Any]:
         """The library's parameters, where there is no loop of the user's."""
@@ -188,3 +212,21 @@ class BoostingTrainer(DataParallelTrainer):
     @params.setter
     def params(self, value: dict[str, Any]) -> None:
         self.train_loop_config = value
+
+    @property
+    def num_boost_round(self) -> int | None:
+        """How many rounds there are, where there is no loop of the user's."""
+        loop = self._train_loop_per_worker
+        return loop.settings.num_boost_round if isinstance(loop, BoostingLoop) else None
+
+    @num_boost_round.setter
+    def num_boost_round(self, value: int) -> None:
+        loop = self._train_loop_per_worker
+        if not isinstance(loop, BoostingLoop):
+            raise ValueError(
+                "num_boost_round cannot be used with train_loop_per_worker, which calls the "
+                "library's train itself"
+            )
+        own = copy.copy(loop)  # a copy of a trainer shares the other one
+        own.settings = replace(loop.settings, num_boost_round=value)
+        self._train_loop_per_worker = own

@@ -4,8 +4,9 @@ start group ─► events of all ranks ─► record ─► answer all ─► �
      ▲                  │ a rank raised, died, hangs
      └── again, from the last checkpoint ◄── end the group (max_failures times, else raise)
 
-A group whose workers come and go (`_elastic.py`) is formed anew where loops have a ResilientState
-(`_replacing.py`). Others are ended at their next checkpoint, and begin again with another size.
+A group whose workers come and go (`_workers/elastic.py`) is formed anew where loops have a
+ResilientState (`_replacing.py`). Others are ended at their next checkpoint, and begin again with
+another size.
 """
 
 from __future__ import annotations
@@ -304,7 +305,7 @@ class TrainController:
             trial_name=run.name,
             trial_id=run.trial_id,
             trial_dir=run.storage.path,
-            trial_resources=self._plan.scaling.total_resources,
+            trial_resources=self._plan.scaling,
             world_size=len(group),
             world_rank=rank,
             local_rank=place.local_rank,

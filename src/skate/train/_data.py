@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,7 +16,8 @@ class DataConfig:
     Args:
         datasets_to_split: The names of these datasets, or "all".
         execution_options: Those of skate.data, for all datasets or by name; None is the default.
-        enable_shard_locality: Without effect: it is for clusters, and here all data is near.
+        enable_shard_locality: Whether datasets of somebody else's, with a `streaming_split`, are
+            told where the workers are; those of skate.data are near everywhere.
         uneven: What happens to rows that do not divide evenly, so that the workers stay in step:
             rows are repeated ("repeat", as a DistributedSampler does) or left out ("drop"); "keep"
             lets parts differ.
@@ -67,26 +69,34 @@ class DataConfig:
         Returns:
             The datasets of each worker, by rank.
         """
+        shares: list[dict[str, Any]] = [{} for _ in range(world_size)]
+        hints = worker_node_ids if self._enable_shard_locality else None
+        for name, dataset in datasets.items():
+            for rank, part in enumerate(self._parts(name, dataset, world_size, hints)):
+                shares[rank][name] = part
+        return shares
+
+    def _parts(self, name: str, dataset: Any, number: int, hints: Any) -> list[Any]:
+        """What each worker gets of one dataset."""
+        from skate.data._api.iterating import Iterating
         from skate.data.dataset_pipeline import DatasetPipeline
         from skate.data.iterator import WholeDataset, split_iterators
         from skate.train._shards import Shard, with_options
 
-        shares: list[dict[str, Any]] = [{} for _ in range(world_size)]
-        for name, dataset in datasets.items():
-            whole = self._datasets_to_split != "all" and name not in self._datasets_to_split
-            if isinstance(dataset, DatasetPipeline):  # its parts know the epochs apart
-                split = dataset._parts(world_size, self._uneven) if not whole else None
-                for rank, share in enumerate(shares):
-                    share[name] = split[rank] if split else dataset
-                continue
-            placed: Any = with_options(dataset, self._options_of(name))
+        whole = self._datasets_to_split != "all" and name not in self._datasets_to_split
+        if isinstance(dataset, DatasetPipeline):  # its parts know the epochs apart
+            return [dataset] * number if whole else dataset._parts(number, self._uneven)
+        if not isinstance(dataset, Iterating):  # of somebody else's, who knows how
             if whole:
-                parts: list[Any] = [WholeDataset(placed) for _ in range(world_size)]
-            else:
-                parts = list(split_iterators(placed, world_size, self._uneven))
-            for share, part in zip(shares, parts, strict=True):
-                share[name] = Shard(part, context=placed._settings())
-        return shares
+                return [dataset] * number
+            return list(dataset.streaming_split(number, equal=True, locality_hints=hints))
+        placed: Any = with_options(dataset, self._options_of(name))
+        parts = (
+            [WholeDataset(placed) for _ in range(number)]
+            if whole
+            else split_iterators(placed, number, self._uneven)
+        )
+        return [Shard(part, context=placed._settings()) for part in parts]
 
     def prepared(self, datasets: dict[str, object], preprocessor: Any) -> dict[str, Any]:
         """Return all datasets transformed by a preprocessor, which is fitted to the "train" one.
@@ -108,13 +118,11 @@ class DataConfig:
 
     @staticmethod
     def default_ingest_options() -> Any:
-        """Return the options of this process, without its limits."""
-        from skate.data import DataContext, ExecutionOptions
+        """Return the options that datasets have where nothing else is said: a copy of those of
+        this process."""
+        from skate.data import DataContext
 
-        here = DataContext.get_current().execution_options
-        return ExecutionOptions(
-            preserve_order=here.preserve_order, verbose_progress=here.verbose_progress
-        )
+        return copy.deepcopy(DataContext.get_current().execution_options)
 
 
 def check_datasets(given: object) -> None:

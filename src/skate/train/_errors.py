@@ -36,6 +36,8 @@ class WorkerGroupError(TrainingFailedError):
         self.worker_failures = worker_failures
 
     def __reduce__(self) -> tuple[object, ...]:
+        if type(self) is WorkerGroupError:
+            return WorkerGroupError, (self.error_message, self.worker_failures)
         return failure_of, (self.worker_failures, self.error_message)
 
 
@@ -103,6 +105,8 @@ class ControllerError(TrainingFailedError):
         self.controller_failure = controller_failure
 
     def __reduce__(self) -> tuple[object, ...]:
+        if type(self) is ControllerError:
+            return ControllerError, (self.controller_failure,)
         return controller_failure_of, (self.controller_failure,)
 
 

@@ -14,6 +14,7 @@ from skate._run.callbacks import CallbackList
 from skate._run.checkpoint import PREPROCESSOR_FILE, Checkpoint
 from skate._run.checkpoint_manager import CheckpointManager, RecordedCheckpoint, number_of
 from skate._run.config import RunConfig
+from skate._run.environment_callbacks import callbacks_for_training
 from skate._run.errors import delete_error, write_error
 from skate._run.folders import LocalFolder
 from skate._run.ledger import Ledger, Line, NewCheckpoint, results_until
@@ -36,7 +37,10 @@ from skate.train._workers.staging import ReportQueue
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from skate._run.scaling_config import ScalingConfig
     from skate.data.preprocessor import Preprocessor
+    from skate.train._data import DataConfig
+    from skate.train.backend import BackendConfig
 
 TRAINER_FILE = "trainer.pkl"
 
@@ -54,6 +58,17 @@ class TrainingRun:
     last_result: ResultRow = field(default_factory=dict)
     checkpoint: Checkpoint | None = None
     status: str = "RUNNING"
+    scaling_config: ScalingConfig | None = None  # these are None where a trainer has none
+    backend_config: BackendConfig | None = None
+    dataset_config: DataConfig | None = None
+
+    @property
+    def run_id(self) -> str:
+        return self.trial_id
+
+    @property
+    def train_loop_config(self) -> Config:
+        return self.config
 
     @property
     def local_path(self) -> str:
@@ -115,8 +130,13 @@ class Recorder:
         )
         self.manager = CheckpointManager(run_config.checkpoint_config)
         self.preprocessor = preprocessor
+        self.metadata: Mapping[str, object] = {}  # noted with each checkpoint
         self.callbacks = CallbackList(
-            [*(default_loggers() if loggers is None else loggers), *(run_config.callbacks or [])]
+            [
+                *(default_loggers() if loggers is None else loggers),
+                *(run_config.callbacks or []),
+                *callbacks_for_training(),
+            ]
         )
         self.clock = ResultClock(self.run.trial_id, config)
         self.next_checkpoint = 0  # larger than all numbers in names of checkpoints
@@ -286,6 +306,9 @@ class Recorder:
             write_into(draft, in_place)
         if self.preprocessor is not None and not draft.exists(PREPROCESSOR_FILE):
             draft.write(PREPROCESSOR_FILE, signed_pickle(self.preprocessor))
+        if self.metadata:
+            noted = Checkpoint(draft.path, draft.filesystem)
+            noted.set_metadata({**self.metadata, **noted.get_metadata()})
         self.storage.put_into_place(name)
 
     def _written_in_place(self, source: Event, events: Sequence[Event]) -> Checkpoint | None:

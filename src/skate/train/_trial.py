@@ -16,6 +16,7 @@ from skate._run.config import CheckpointConfig, FailureConfig, RunConfig
 from skate._run.folders import scratch_dir
 from skate._run.reporting import Report
 from skate._run.result import Result
+from skate._run.scaling_config import ScalingConfig
 from skate._run.session import RunSession, current
 from skate._run.types import Config, ResultRow
 from skate.train._recorder import Recorder
@@ -48,9 +49,20 @@ class TrainerTrial:
             scaling = replace(own, **scaling)
         return scaling.as_placement_group_factory()
 
+    def saving_as(self, keep: CheckpointConfig) -> tuple[TrainerTrial, CheckpointConfig]:
+        """Return one whose trainer saves as a search says, and what is left of that.
+
+        Args:
+            keep: What it says.
+        """
+        own = copy.copy(self)  # other searches may have this one
+        own.trainer, rest = self.trainer._saving_as(keep)
+        return own, rest
+
     def __call__(self, config: Config) -> None:
         outer = current("a trainer's trial")
         trainer = changed(self.trainer, config)
+        trainer.scaling_config = scaled(trainer.scaling_config, outer.info.trial_resources)
         trainer.starting_checkpoint = trainer.resume_from_checkpoint = (
             outer.get_checkpoint() or trainer.resume_from_checkpoint
         )
@@ -98,6 +110,29 @@ def changed(trainer: BaseTrainer, config: Config) -> BaseTrainer:
             value = replace(before, **value)
         setattr(fresh, name, value)
     return fresh
+
+
+def scaled(scaling: ScalingConfig, resources: Any) -> ScalingConfig:
+    """Return the configuration with as many workers as a trial's resources are for: a scheduler
+    may have changed them since the trainer was made.
+
+    Args:
+        scaling: What the trainer says.
+        resources: The bundle of the trainer, then one per worker; None for what it says.
+    """
+    workers = resources.bundles[0 if resources.head_bundle_is_empty else 1 :] if resources else []
+    if scaling.elasticity_enabled or not workers:
+        return scaling
+    if resources == scaling.as_placement_group_factory():
+        return scaling
+    given = ScalingConfig.from_placement_group_factory(resources)
+    return replace(
+        scaling,
+        trainer_resources=given.trainer_resources,
+        num_workers=given.num_workers,
+        use_gpu=given.use_gpu,
+        resources_per_worker=given.resources_per_worker,
+    )
 
 
 def _merged(before: dict[str, object], changes: dict[str, object]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate._core.notebooks import NotebookView, in_notebook
 from skate._core.optional_imports import is_installed
@@ -13,6 +13,9 @@ from skate._run.progress_lines import ProgressLines, seconds_in_words
 from skate._run.reporting import AUTOMATIC
 from skate._run.types import ResultRow
 from skate._run.values import flatten, plain
+
+if TYPE_CHECKING:
+    from skate._run.result import Result
 
 FIRST_WORD_SECONDS = 10.0  # of standing still
 NEXT_WORD_SECONDS = 60.0
@@ -36,6 +39,7 @@ class View:
         self._next_word = FIRST_WORD_SECONDS
         self._result: ResultRow = {}
         self._last_checkpoint: Any = None
+        self._run: Any = None  # once it has reported
 
     def _start_live(self) -> Any:
         if not self._verbose or not is_installed("rich"):
@@ -54,15 +58,20 @@ class View:
     # -- what happens ---------------------------------------------------------------------------
 
     def reported(self, run: Any) -> None:
-        self._result = run.last_result
-        if run.checkpoint is not self._last_checkpoint:
-            self._last_checkpoint = run.checkpoint
-            self._checkpoints += 1
+        self._run = run
+        self._look()
         self._next_word = FIRST_WORD_SECONDS
         if self._live is not None:
             self._draw("training")
         elif self._verbose >= 2 or (self._verbose and self._lines.due()):
             self._say(f"{self._numbers()}  {self._facts()}")
+
+    def _look(self) -> None:
+        """Take over what is recorded by now: reports are, once their checkpoints are written."""
+        self._result = self._run.last_result
+        if self._run.checkpoint is not self._last_checkpoint:
+            self._last_checkpoint = self._run.checkpoint
+            self._checkpoints += 1
 
     def waiting(self, missing: list[int], found: dict[int, Any], seconds: float) -> None:
         """Nothing has come for a while. That some ranks are here and others are not is worth a
@@ -110,8 +119,10 @@ class View:
                 f"run {self._name!r} goes on from {checkpoint}; give another name to begin anew"
             )
 
-    def finished(self, path: str) -> None:
+    def finished(self, result: Result) -> None:
         """Say in two lines what has come of it; they stay when the live view is gone."""
+        if self._run is not None:
+            self._look()
         if self._live is not None:
             self._draw("done")
         self.close()
@@ -120,12 +131,17 @@ class View:
         took = seconds_in_words(time.monotonic() - self._started)
         if self._result:
             self._say(f"done in {took}: {self._numbers()}  {self._facts()}")
+        elif result.metrics:
+            self._say(
+                f"done in {took}, and nothing new was reported: metrics and checkpoint are those "
+                "that the run had before"
+            )
         else:
             self._say(
                 f"done in {took}, and train.report() was never called: there are no metrics, and "
                 "no checkpoint"
             )
-        self._say(f"results in {path}")
+        self._say(f"results in {result.path}")
 
     def close(self) -> None:
         if self._live is not None:

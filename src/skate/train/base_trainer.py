@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import cloudpickle
 
-from skate._run.checkpoint import Checkpoint
-from skate._run.config import RunConfig
+from skate._run.checkpoint import Checkpoint, check_metadata
+from skate._run.config import CheckpointConfig, RunConfig
 from skate._run.config_checks import WrongKindError, as_config
 from skate._run.pickles import unpickle
 from skate._run.result import Result
@@ -41,7 +41,7 @@ class BaseTrainer:
         datasets: By name, for `training_loop`.
         preprocessor: Is fitted to the "train" dataset and applied to all.
         resume_from_checkpoint: What the training begins with.
-        metadata: What `get_context().get_metadata()` gives.
+        metadata: What `get_context().get_metadata()` gives, and notes of each checkpoint.
     """
 
     _recorder_class: Any = Recorder
@@ -74,6 +74,7 @@ class BaseTrainer:
             )
         if metadata is not None and not isinstance(metadata, dict):
             raise TypeError(f"metadata is a dict; got {type(metadata).__name__}: {metadata!r}")
+        check_metadata(metadata or {})
         check_datasets(datasets)
         self.scaling_config: ScalingConfig = as_config(ScalingConfig, scaling_config)
         self.run_config: RunConfig = as_config(RunConfig, run_config)
@@ -164,6 +165,10 @@ class BaseTrainer:
             storage_filesystem: The Arrow file system that `path` is on, if not this machine's.
         """
         return Storage.at(path, storage_filesystem).exists(TRAINER_FILE)
+
+    def _saving_as(self, keep: CheckpointConfig) -> tuple[BaseTrainer, CheckpointConfig]:
+        """A trainer that saves as often as a search asks for, and what is left of that."""
+        return self, keep
 
     def as_trainable(self) -> Any:
         """Return a function for the tuner that trains with a trial's configuration.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate._run.session import current
+from skate._run.session import acting
 
 
 def barrier() -> None:
@@ -18,7 +18,7 @@ def broadcast_from_rank_zero(data: object) -> Any:
 
 
 def _session(caller: str) -> Any:
-    session = current(f"train.collective.{caller}")
+    session = acting(f"train.collective.{caller}")
     if not hasattr(session, "meet"):
         raise RuntimeError(f"train.collective.{caller} is for training loops, not for trials")
     return session

@@ -59,7 +59,7 @@ class DataParallelTrainer(BaseTrainer):
         preprocessor: Is fitted to the "train" dataset and applied to all; also goes into
             checkpoints.
         resume_from_checkpoint: What `get_checkpoint()` gives at the start of a new run.
-        metadata: What `get_context().get_metadata()` gives.
+        metadata: What `get_context().get_metadata()` gives, and notes of each checkpoint.
         validation_config: Validates checkpoints beside the training, where `report(…,
             validation=True)` asks for it.
 
@@ -147,6 +147,10 @@ class DataParallelTrainer(BaseTrainer):
         datasets = self.dataset_config.prepared(datasets, self.preprocessor)
         config = self.train_loop_config or {}
         recorder = self._recorder_class(name, self.run_config, config, self.preprocessor)
+        recorder.metadata = self.metadata
+        recorder.run.scaling_config = self.scaling_config
+        recorder.run.backend_config = self.backend_config
+        recorder.run.dataset_config = self.dataset_config
         recorder.validator = Validator(recorder.ledger, self.validation_config)
         verbose = self.run_config.verbose
         with (
@@ -162,7 +166,7 @@ class DataParallelTrainer(BaseTrainer):
                 result = self._run(recorder, view, datasets)
             except TrainingFailedError as error:
                 raise without_own_frames(error)
-            view.finished(recorder.storage.path)
+            view.finished(result)
             return result
 
     def _run(self, recorder: Recorder, view: View, datasets: dict[str, Any]) -> Result:
@@ -175,7 +179,8 @@ class DataParallelTrainer(BaseTrainer):
     def _shards(
         self, datasets: dict[str, Any], size: int, positions: Any, workers: Any = None
     ) -> list[dict[str, Any]]:
-        if not datasets:
+        own_way = type(self.dataset_config).configure is not DataConfig.configure
+        if not datasets and not own_way:
             return [{} for _ in range(size)]
         from skate.train._shards import going_on
 

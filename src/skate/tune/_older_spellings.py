@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from inspect import isclass
 from typing import Any
 
 from skate._core.nearest import unknown_parameter
 from skate._run.config import CheckpointConfig
+from skate.tune.registry import get_trainable_cls, is_registered
 
 # With what they were when they were not given.
 _CHECKPOINTS: dict[str, Any] = {
@@ -62,7 +64,9 @@ def in_todays_words(today: Mapping[str, Any], older: Mapping[str, object]) -> di
     given = {**_REWRITTEN, **older}
     return {
         **today,
-        "checkpoint_config": checkpoint_config_of(given, today["checkpoint_config"]),
+        "checkpoint_config": checkpoint_config_of(
+            given, today["checkpoint_config"], today["run_or_experiment"]
+        ),
         "callbacks": [*(today["callbacks"] or ()), *_as_callbacks(given["loggers"] or ())],
         "storage_path": today["storage_path"] or given["upload_dir"],
         "local_dir": given["local_dir"],
@@ -99,16 +103,19 @@ def without_checkpoints(options: Mapping[str, object]) -> dict[str, Any]:
         options: By the names of `Experiment`, or older ones.
     """
     rest = {name: value for name, value in options.items() if name not in _CHECKPOINTS}
-    config = checkpoint_config_of({**_CHECKPOINTS, **options}, rest.get("checkpoint_config"))
+    given = {**_CHECKPOINTS, **options}
+    config = checkpoint_config_of(given, rest.get("checkpoint_config"), rest.get("run"))
     return rest if config is None else {**rest, "checkpoint_config": config}
 
 
-def checkpoint_config_of(given: Mapping[str, Any], config: object) -> Any:
+def checkpoint_config_of(given: Mapping[str, Any], config: object, trainable: object) -> Any:
     """Return one configuration of what was given in the newer or the older way.
 
     Args:
         given: Has the four older arguments about checkpoints.
         config: The newer one; `None` if that was not given.
+        trainable: What is run, or its name. Functions save by themselves: an older
+            `checkpoint_at_end` is not refused, as guides have it, and has nothing to do for them.
     """
     keep, score, freq, at_end = (given[name] for name in _CHECKPOINTS)
     if not (keep is not None or score or freq or at_end is not None):
@@ -123,8 +130,14 @@ def checkpoint_config_of(given: Mapping[str, Any], config: object) -> Any:
         checkpoint_score_attribute=score,
         checkpoint_score_order=order,
         checkpoint_frequency=freq,
-        checkpoint_at_end=at_end,
+        checkpoint_at_end=None if at_end and _saves_by_itself(trainable) else at_end,
     )
+
+
+def _saves_by_itself(trainable: object) -> bool:
+    if isinstance(trainable, str) and is_registered(trainable):
+        trainable = get_trainable_cls(trainable)
+    return callable(trainable) and not isclass(trainable)
 
 
 def _check(older: Mapping[str, object], known: Iterable[str]) -> None:

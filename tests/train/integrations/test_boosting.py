@@ -196,6 +196,42 @@ def test_parameters_are_tuned(run_config):
     assert trainer.params["eta"] == 0.1
 
 
+@both
+def test_models_are_saved_as_a_search_says(run_config, trainer, params, metric):
+    own = trainer(
+        params=params, label_column="y", num_boost_round=4, datasets=datasets(),
+        scaling_config=ScalingConfig(num_workers=1),
+    )  # fmt: skip
+    keep = CheckpointConfig(checkpoint_frequency=1, checkpoint_at_end=True)
+    (found,) = tune.Tuner(own, run_config=run_config(checkpoint_config=keep)).fit()
+    assert len(found.best_checkpoints) == 4
+
+
+def test_what_a_search_says_about_saving_is_its_own(tmp_path):
+    own = XGBoostTrainer(params=XGBOOST, label_column="y", datasets=datasets()).as_trainable()
+
+    def frequency(**said: Any) -> int:
+        search = tune.Experiment("search", own, storage_path=tmp_path, **said)
+        loop = search.trainable.trainer._train_loop_per_worker
+        return int(loop.report_options["frequency"])
+
+    assert frequency(checkpoint_config=CheckpointConfig(checkpoint_frequency=1)) == 1
+    assert frequency() == 0
+
+
+@both
+def test_rounds_are_tuned(run_config, trainer, params, metric):
+    own = trainer(
+        params=params, label_column="y", num_boost_round=2, datasets=datasets(),
+        scaling_config=ScalingConfig(num_workers=1),
+    )  # fmt: skip
+    found = tune.Tuner(
+        own, param_space={"num_boost_round": tune.grid_search([1, 3])}, run_config=run_config()
+    ).fit()
+    assert sorted(rounds(trainer.get_model(one.checkpoint)) for one in found) == [1, 3]
+    assert own.num_boost_round == 2
+
+
 def test_in_this_process(run_config):
     for trainer, params in ((XGBoostTrainer, XGBOOST), (LightGBMTrainer, LIGHTGBM)):
         result = trainer(
@@ -228,8 +264,9 @@ def test_checkpoints_with_models(run_config, tmp_path):
 @both
 def test_what_a_trainer_without_a_loop_needs(run_config, trainer, params, metric):
     data = datasets()
-    with pytest.raises(ValueError, match="'train'"):
-        trainer(params=params, label_column="y", datasets={"valid": data["valid"]})
+    for kind in (ValueError, KeyError):
+        with pytest.raises(kind, match="datasets needs 'train'"):
+            trainer(params=params, label_column="y", datasets={"valid": data["valid"]})
     with pytest.raises(ValueError, match="label_column"):
         trainer(params=params, datasets=data)
     with pytest.raises(KeyError, match="dmatrix_params"):

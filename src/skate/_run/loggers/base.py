@@ -61,7 +61,8 @@ class LoggerCallback(Callback):
         result: ResultRow,
         **info: object,
     ) -> None:
-        self._start_once(trial)
+        if trial.trial_id not in self.__dict__.get("_started", ()):
+            self._start_once(trial)
         self.log_trial_result(iteration, trial, result)
 
     def on_trial_complete(

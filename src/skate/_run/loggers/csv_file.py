@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import os
 from collections.abc import Sequence
@@ -33,16 +34,15 @@ class CSVLoggerCallback(FileLoggerCallback):
             place = os.path.join(folder_of(trial), PROGRESS_FILE)
             self._tables[trial.trial_id] = place, dict.fromkeys(_columns_of(place))
         place, columns = self._tables[trial.trial_id]
-        rows: list[list[Any]] = []
+        data = b""
         if not columns:
             columns |= dict.fromkeys(row)
-            rows.append(list(columns))
-        elif any(name not in columns for name in row):
+            data = _heading(tuple(columns))
+        elif not row.keys() <= columns.keys():
             self._flush_trial(trial)
             columns |= dict.fromkeys(row)
             _widen(place, list(columns))
-        rows.append([row.get(name, "") for name in columns])
-        self.add(place, _written(rows))
+        self.add(place, data + _written([[row.get(name, "") for name in columns]]))
 
     def place_of(self, trial: TrialLike) -> str | None:
         table = self._tables.get(trial.trial_id)
@@ -68,15 +68,24 @@ def table_of(results: list[ResultRow]) -> bytes:
 
 
 def _row_of(result: ResultRow) -> ResultRow:
-    return {
-        name: value if type(value) in LEAVES else plain(value) for name, value in flatten(result)
-    }
+    row: ResultRow = {}
+    for name, value in result.items():
+        if type(value) in LEAVES:  # as most are
+            row[str(name)] = value
+        else:
+            row.update((inner, plain(leaf)) for inner, leaf in flatten({name: value}))
+    return row
 
 
 def _written(rows: Sequence[Sequence[object]]) -> bytes:
     text = io.StringIO(newline="")
     csv.writer(text).writerows(rows)
     return text.getvalue().encode()
+
+
+@functools.lru_cache(maxsize=64)  # the trials of a search have the same
+def _heading(columns: tuple[str, ...]) -> bytes:
+    return _written([columns])
 
 
 def _widen(place: str, columns: list[str]) -> None:
@@ -90,12 +99,11 @@ def _widen(place: str, columns: list[str]) -> None:
 
 def _columns_of(place: str) -> list[str]:
     """Those of a run that goes on; what a crash cut off the last row is dropped."""
-    try:
-        with open(place, "rb+") as file:
-            data = file.read()
-            end = data.rfind(b"\n") + 1
-            file.truncate(end)
-    except FileNotFoundError:
+    if not os.path.exists(place):
         return []
+    with open(place, "rb+") as file:
+        data = file.read()
+        end = data.rfind(b"\n") + 1
+        file.truncate(end)
     lines = data[:end].decode().splitlines()
     return next(csv.reader(lines[:1])) if lines else []

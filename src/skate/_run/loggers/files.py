@@ -34,6 +34,10 @@ class FileLoggerCallback(LoggerCallback, ABC):
         """Write all that waits."""
         self._buffer.flush()
 
+    def flush_if_due(self) -> None:
+        """Write all that waits, if the first of it has waited long enough."""
+        self._buffer.flush_if_due()
+
     @abstractmethod
     def place_of(self, trial: Any) -> str | None:
         """Return the trial's file, if it has one."""
@@ -54,7 +58,7 @@ class FileLoggerCallback(LoggerCallback, ABC):
         self._flush_trial(trial)
 
     def on_step_end(self, iteration: int, trials: list[Any], **info: object) -> None:
-        self._buffer.flush_if_due()
+        self.flush_if_due()
 
     def on_experiment_end(self, trials: list[Any], **info: object) -> None:
         self.flush()

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
+from skate._run.folders import LocalFolder
 from skate._run.ledger import RESULT_FILE
 from skate._run.loggers.files import FileLoggerCallback, folder_of
-from skate._run.storage import Storage, drop_cut_line
+from skate._run.storage import drop_cut_line
 from skate._run.types import ResultRow
 from skate._run.values import indented, is_plain, to_json
 
@@ -39,9 +40,9 @@ class JsonLoggerCallback(FileLoggerCallback):
 
     def update_config(self, trial: object, config: Any) -> None:
         """Write down a trial's configuration."""
-        storage = Storage.at(folder_of(trial))
-        storage.write("params.json", indented(config).encode())
-        storage.write("params.pkl", _pickled(config))
+        folder = LocalFolder.known(folder_of(trial))
+        folder.create("params.json", indented(config).encode())
+        folder.create("params.pkl", _pickled(config))
 
     def log_trial_result(self, iteration: int, trial: TrialLike, result: ResultRow) -> None:
         if not _has_ledger(trial):

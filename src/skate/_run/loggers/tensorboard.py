@@ -13,7 +13,7 @@ import socket
 import struct
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from skate._core.record_files import record_of, records_in
 from skate._run.loggers.files import FileLoggerCallback, folder_of
@@ -41,7 +41,7 @@ class TBXLoggerCallback(FileLoggerCallback):
 
     def log_trial_result(self, iteration: int, trial: TrialLike, result: ResultRow) -> None:
         shown = {name: value for name, value in result.items() if name not in _UNSHOWN}
-        numbers = [(f"{_TAG}{name}", n) for name, n in numbers_in(shown)]
+        numbers = dict(numbers_in(shown))
         if not numbers:
             return
         place = self._files.get(trial.trial_id)
@@ -109,30 +109,52 @@ def _new_file(folder: str) -> str:
 
 
 def _event(
-    step: int = 0, numbers: list[tuple[str, float]] | None = None, file_version: str = ""
+    step: int = 0, numbers: dict[str, float] | None = None, file_version: str = ""
 ) -> bytes:
     """Event{wall_time = 1, step = 2, file_version = 3, summary = 5}."""
     message = b"\x09" + struct.pack("<d", time.time()) + b"\x10" + _varint(step)
     if file_version:
         message += _field(3, file_version.encode())
     if numbers:
-        values = b"".join(_head(name) + _packed(number) for name, number in numbers)
-        message += _field(5, values)
+        message += _values(numbers)
     return message
 
 
-@functools.lru_cache(maxsize=1024)
+def _values(numbers: dict[str, float]) -> bytes:
+    """The summary of an event."""
+    form, heads = _layout_of(tuple(numbers))
+    parts: list[Any] = [*heads, *heads]
+    parts[::2] = heads
+    parts[1::2] = numbers.values()
+    try:
+        return form.pack(*parts)
+    except OverflowError:
+        parts[1::2] = map(_within_limits, numbers.values())
+        return form.pack(*parts)
+
+
+@functools.lru_cache(maxsize=1024)  # the results of a run have few sets of names
+def _layout_of(names: tuple[str, ...]) -> tuple[struct.Struct, list[bytes]]:
+    """How the numbers of these names are packed: what stands before each."""
+    heads = [_head(f"{_TAG}{name}") for name in names]
+    size = sum(len(head) + 4 for head in heads)
+    heads[0] = _varint(5 << 3 | 2) + _varint(size) + heads[0]
+    return struct.Struct("<" + "".join(f"{len(head)}sf" for head in heads)), heads
+
+
 def _head(name: str) -> bytes:
     """Summary{value = 1}, Value{tag = 1, simple_value = 2} up to the number, which has 4 bytes."""
     tag = _field(1, name.encode()) + b"\x15"
     return b"\x0a" + _varint(len(tag) + 4) + tag
 
 
-def _packed(number: float) -> bytes:
+def _within_limits(number: float) -> float:
+    """The number, or infinity if it has no place in 4 bytes."""
     try:
-        return struct.pack("<f", number)
+        struct.pack("<f", number)
     except OverflowError:
-        return struct.pack("<f", float("inf") if number > 0 else float("-inf"))
+        return float("inf") if number > 0 else float("-inf")
+    return number
 
 
 def _field(number: int, content: bytes) -> bytes:

@@ -16,13 +16,19 @@ if TYPE_CHECKING:
     from skate._run.callbacks import TrialLike
 
 
+WANDB_ENV_VAR = "WANDB_API_KEY"
+WANDB_PROJECT_ENV_VAR = "WANDB_PROJECT_NAME"
+WANDB_GROUP_ENV_VAR = "WANDB_GROUP_NAME"
+WANDB_MODE_ENV_VAR = "WANDB_MODE"  # W&B reads it itself
+
 _LEFT_OUT = {"config", "pid", "hostname", "node_ip", "date", "done", "trial_id", "timestamp"}
 
 
 class WandbLoggerCallback(LoggerCallback):
     """Results go to W&B; `kwargs` to `wandb.init`. With `upload_checkpoints` (an older name is
-    `save_checkpoints`) checkpoints do too. W&B uploads on its own time, and the end of a trial
-    waits for that, so `upload_timeout` is not needed."""
+    `save_checkpoints`) checkpoints do too. Where `project` or `group` is not given, it is what
+    WANDB_PROJECT_NAME or WANDB_GROUP_NAME says. W&B uploads on its own time, and the end of a
+    trial waits for that, so `upload_timeout` is not needed."""
 
     def __init__(
         self,
@@ -53,7 +59,8 @@ class WandbLoggerCallback(LoggerCallback):
     def setup(self, *args: Any, **info: object) -> None:
         try_import("wandb", "wandb")
         _authorise(self.api_key, self.api_key_file)
-        self.project = self.project or os.environ.get("WANDB_PROJECT_NAME") or "skate"
+        self.project = self.project or _default_project()
+        self.group = self.group or os.environ.get(WANDB_GROUP_ENV_VAR)
 
     def log_trial_start(self, trial: TrialLike) -> None:
         wandb = try_import("wandb", "wandb")
@@ -98,7 +105,11 @@ def _authorise(key: str | None, file: str | None) -> None:
         with open(os.path.expanduser(file)) as stream:
             key = stream.readline().strip()
     if key is not None:
-        os.environ["WANDB_API_KEY"] = key
+        os.environ[WANDB_ENV_VAR] = key
+
+
+def _default_project() -> str:
+    return os.environ.get(WANDB_PROJECT_ENV_VAR) or "skate"
 
 
 def setup_wandb(
@@ -116,9 +127,11 @@ def setup_wandb(
     wandb = try_import("wandb", "wandb")
     _authorise(api_key, api_key_file)
     options: dict[str, Any] = {"config": config, "resume": "allow", **kwargs}
+    if group := os.environ.get(WANDB_GROUP_ENV_VAR):
+        options.setdefault("group", group)
     if where is not None:
         options.setdefault("id", where.trial_id)
         options.setdefault("name", where.trial_name)
         options.setdefault("group", where.experiment_name)
-    options.setdefault("project", os.environ.get("WANDB_PROJECT_NAME") or "skate")
+    options.setdefault("project", _default_project())
     return wandb.init(**options)

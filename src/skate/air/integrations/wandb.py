@@ -1,8 +1,22 @@
 """Weights & Biases."""
 
 from skate._core.public_names import name_publicly
-from skate._run.loggers.wandb import WandbLoggerCallback, setup_wandb
+from skate._run.loggers.wandb import (
+    WANDB_ENV_VAR,
+    WANDB_GROUP_ENV_VAR,
+    WANDB_MODE_ENV_VAR,
+    WANDB_PROJECT_ENV_VAR,
+    WandbLoggerCallback,
+    setup_wandb,
+)
 
-__all__ = ["WandbLoggerCallback", "setup_wandb"]
+__all__ = [
+    "WANDB_ENV_VAR",
+    "WANDB_GROUP_ENV_VAR",
+    "WANDB_MODE_ENV_VAR",
+    "WANDB_PROJECT_ENV_VAR",
+    "WandbLoggerCallback",
+    "setup_wandb",
+]
 
 name_publicly(__name__)

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable
 from typing import Any
 
+from skate._core.optional_imports import ray_is_skate
 from skate._run.checkpoint import Checkpoint
 from skate._run.checkpoint_manager import CHECKPOINT_NAME
 from skate._run.folders import LocalFolder
@@ -46,9 +47,10 @@ def hand_over(
 
 def _uploaded(returned: object) -> Checkpoint:
     if not isinstance(returned, Checkpoint):
+        library = "ray" if ray_is_skate() else "skate"
         raise TypeError(
-            "checkpoint_upload_fn must return a Checkpoint, of the place it has uploaded to; "
-            f"got {returned!r}"
+            f"checkpoint_upload_fn must return a `{library}.train.Checkpoint`, of the place "
+            f"it has uploaded to; got {returned!r}"
         )
     return returned
 

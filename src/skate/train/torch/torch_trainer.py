@@ -32,7 +32,7 @@ class TorchTrainer(DataParallelTrainer):
         preprocessor: Is fitted to the "train" dataset and applied to all; also goes into
             checkpoints.
         resume_from_checkpoint: What `get_checkpoint()` gives at the start of a new run.
-        metadata: What `get_context().get_metadata()` gives.
+        metadata: What `get_context().get_metadata()` gives, and notes of each checkpoint.
         validation_config: Validates checkpoints beside the training, where `report(…,
             validation=True)` asks for it.
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import skate
 from skate.tune.execution.events import Began, TrialEvent, TrialVerdict
+from skate.tune.execution.messages import unpacked_events
 
 if TYPE_CHECKING:
     from skate.tune.execution.pool import PooledWorker
@@ -97,7 +98,7 @@ class CallsInStep(Calls):
             self._sent[worker] = events, outcome[1]
         else:
             self._parts[worker] = events
-            super().add(worker, worker.actor.exchange.remote(TrialVerdict.GO_ON))
+            super().add(worker, worker.actor.exchange.remote(TrialVerdict.GO_ON.value))
 
     def _place(self, worker: PooledWorker) -> int:
         assert worker.trial is not None
@@ -111,6 +112,6 @@ def _is_whole(events: Sequence[TrialEvent]) -> bool:
 
 def _outcome(ref: Any) -> Outcome:
     try:
-        return skate.get(ref), None
+        return unpacked_events(skate.get(ref)), None
     except Exception as error:
         return (), error

@@ -24,7 +24,7 @@ from skate._run.types import MetricsLike, ResultRow
 from skate._run.values import LEAVES, flatten
 from skate.tune.error import MissingMetricError, TuneError
 from skate.tune.execution.effects import (
-    AddTrial,
+    AddTrials,
     BeginTrial,
     ChangeConfig,
     CopyCheckpoint,
@@ -151,13 +151,21 @@ class TuneController:
         self.scheduler.learn_from(trial, map(_flat, results))
 
     def _fill_queue(self) -> Steps[None]:
-        while self._pending < self._most_pending and not self._stopping:
-            trial = self.search_alg.next_trial()
-            if trial is None:
-                return
-            self._check_resources(trial)
-            self.add_trial(trial)
-            yield AddTrial(trial)
+        """Make trials ahead, several at a time: one by one takes longer."""
+        if self._pending > self._most_pending // 2:
+            return
+        added: list[Trial] = []
+        try:
+            while self._pending < self._most_pending and not self._stopping:
+                trial = self.search_alg.next_trial()
+                if trial is None:
+                    break
+                self._check_resources(trial)
+                self.add_trial(trial)
+                added.append(trial)
+        finally:  # a search that is restored has those that were made before one that fails
+            if added:
+                yield AddTrials(added)
 
     def _check_resources(self, trial: Trial) -> None:
         wanted = trial.placement_group_factory.required_resources

@@ -17,10 +17,10 @@ Outcome = TypeVar("Outcome")
 
 
 @dataclass
-class AddTrial:
-    """Write down that there is a new trial."""
+class AddTrials:
+    """Write down that there are new trials."""
 
-    trial: Trial
+    trials: list[Trial]
 
 
 @dataclass
@@ -97,7 +97,7 @@ class TellCallbacks:
 
 
 Effect = (
-    AddTrial
+    AddTrials
     | ChangeConfig
     | BeginTrial
     | RecordResult

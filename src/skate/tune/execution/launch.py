@@ -17,6 +17,7 @@ from skate._run.append_buffer import AppendBuffer
 from skate._run.callbacks import Callback
 from skate._run.config import FailureConfig, RunConfig
 from skate._run.config_checks import as_config
+from skate._run.environment_callbacks import callbacks_for_tuning
 from skate._run.loggers import default_loggers
 from skate._run.loggers.base import LoggerCallback
 from skate._run.uploads import Uploads
@@ -97,11 +98,10 @@ def execute(
         experiment.storage, lambda: (trial.storage for trial in controller.get_live_trials())
     )
     results = AppendBuffer(_FLUSH_EVERY_SECONDS) if _writes_files() else None
-    flushing = [results.flush_if_due] if results is not None else []
     performer = Performer(controller, callbacks, log, results, notes, draws)
     _announce(experiment, controller)
     ticks = [snapshots.save_if_due, log.flush_if_due, uploads.send_if_due, reporting.tick]
-    runner = _runner(experiment, tuning, controller, performer, [*flushing, *ticks])
+    runner = _runner(experiment, tuning, controller, performer, [performer.flush_if_due, *ticks])
     interrupted = False
     try:
         runner.run()
@@ -296,7 +296,8 @@ def _hand_over_properties(
 
 
 def _callbacks(given: Sequence[object]) -> list[object]:
-    """The user's, and those loggers that every experiment has."""
+    """The user's, those that the environment names, and the loggers of every experiment."""
+    given = [*given, *callbacks_for_tuning()]
     for callback in given:
         if not isinstance(callback, Callback):  # RunConfig has checked, but for training
             raise TypeError(f"a search takes instances of tune.Callback; got {callback!r}")

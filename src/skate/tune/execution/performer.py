@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from skate._run.append_buffer import AppendBuffer
 from skate._run.callbacks import Callback, CallbackList
 from skate._run.loggers import is_default_logger
+from skate._run.loggers.files import FileLoggerCallback
 from skate._run.loggers.rolling_back import keep_logged
 from skate.tune.error import TuneError, as_tune_error
 from skate.tune.execution import effects
@@ -66,7 +67,9 @@ class Performer:
         self._controller = controller
         self._callbacks = SearchCallbacks(callbacks)
         self._at_begin = SearchCallbacks(c for c in callbacks if _has_own(c, "on_step_begin"))
-        self._at_end = SearchCallbacks(c for c in callbacks if _has_own(c, "on_step_end"))
+        at_end = [c for c in callbacks if _has_own(c, "on_step_end")]
+        self._at_end = SearchCallbacks(c for c in at_end if not is_default_logger(c))
+        self._buffers = [c for c in at_end if isinstance(c, FileLoggerCallback)]
         self._log = log
         self._results = results
         self._notes = notes
@@ -95,7 +98,7 @@ class Performer:
             if isinstance(effect, _MAY_WAIT):
                 self._waiting.append(effect)
                 return
-            if not isinstance(effect, effects.AddTrial):
+            if not isinstance(effect, effects.AddTrials):
                 self.catch_up()
         self._perform(effect)
 
@@ -117,8 +120,8 @@ class Performer:
                 self._record_checkpoint(effect)
             case effects.TellCallbacks(hook, trial, info):
                 self._tell(hook, trial, **info)
-            case effects.AddTrial(trial):
-                self._log.trial(trial)
+            case effects.AddTrials(trials):
+                self._log.trials(trials)
             case effects.BeginTrial(trial):
                 if self._results is not None:
                     trial.ledger.open(self._results)
@@ -162,6 +165,13 @@ class Performer:
         """The runner has done a step, and has counted it."""
         self._step(self._at_end, "on_step_end")
 
+    def flush_if_due(self) -> None:
+        """Write what results have waited for in memory, if it is time."""
+        if self._results is not None:
+            self._results.flush_if_due()
+        for logger in self._buffers:
+            logger.flush_if_due()
+
     def end_experiment(self) -> None:
         """All is over, also where it was interrupted."""
         self.catch_up()
@@ -172,7 +182,7 @@ class Performer:
 
     def _step(self, callbacks: CallbackList, hook: str) -> None:
         controller = self._controller
-        if callbacks:
+        if callbacks.callbacks:
             callbacks.call(hook, iteration=controller.iteration, trials=controller.trials)
 
     def _tell(self, hook: str, trial: Trial, **info: object) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from skate._run.config_checks import WrongKindError
+
 Bundle = dict[str, float]
 
 
@@ -82,6 +84,8 @@ class PlacementGroupFactory:
         return placement_group(self._bundles, self._strategy, *self._args, **self._kwargs)
 
     def __eq__(self, other: object) -> bool:
+        if self is other:  # as those of one search mostly are
+            return True
         return isinstance(other, PlacementGroupFactory) and self._key() == other._key()
 
     def __hash__(self) -> int:
@@ -122,6 +126,6 @@ def as_resources(wanted: object) -> PlacementGroupFactory:
     if hasattr(wanted, "as_placement_group_factory"):
         found: PlacementGroupFactory = wanted.as_placement_group_factory()
         return found
-    raise TypeError(
+    raise WrongKindError(
         f"resources are a dictionary, a PlacementGroupFactory or a ScalingConfig; got {wanted!r}"
     )

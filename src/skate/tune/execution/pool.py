@@ -49,16 +49,20 @@ class WorkerPool:
         self._reuse = reuse
         self._idle: list[PooledWorker] = []
         self._busy: list[PooledWorker] = []
+        self._refused: PlacementGroupFactory | None = None  # what has no room at the moment
 
     def take(self, trial: Trial) -> PooledWorker | None:
         """A worker for the trial; None if its resources are not free."""
         wanted = trial.placement_group_factory
+        if wanted is self._refused:
+            return None
         worker = next((one for one in self._idle if one.resources == wanted), None)
         if worker is not None:
             self._idle.remove(worker)
         else:
             while not self._fits(wanted):
                 if not self._idle:
+                    self._refused = wanted
                     return None
                 self._end(self._idle.pop())
             worker = self._start(wanted)
@@ -98,7 +102,7 @@ class WorkerPool:
 
     def give_back(self, worker: PooledWorker) -> None:
         """Its trial is over; the worker may be used again."""
-        worker.trial = None
+        worker.trial = self._refused = None
         self._busy.remove(worker)
         if self._reuse:
             worker.used, worker.idle_since = True, time.monotonic()
@@ -108,7 +112,7 @@ class WorkerPool:
 
     def drop(self, worker: PooledWorker) -> None:
         """It is dead, stuck, or not to be used again."""
-        worker.trial = worker.leaving = None
+        worker.trial = worker.leaving = self._refused = None
         if worker in self._busy:
             self._busy.remove(worker)
         self._end(worker)

@@ -13,6 +13,7 @@ from skate._run.folders import scratch_dir
 from skate._run.session import activated, report
 from skate._run.types import Config, ResultRow
 from skate._run.values import reached
+from skate.tune.error import TuneError
 from skate.tune.execution.channel import Channel, Halted
 from skate.tune.execution.events import TrialVerdict
 from skate.tune.execution.session import Outbox, TrialSession, TrialTask
@@ -51,12 +52,27 @@ class ClassProgram:
         self._outbox = Outbox(task, channel)
         self._channel = channel
         self._cls = cls
-        reused = (
-            task.reuse_instance and old is not None and old.reset(self._config, task.info.storage)
-        )
-        if old is not None and not reused:
+        reused = task.reuse_instance and old is not None
+        if reused:
+            self._reset(old)
+        elif old is not None:
             old.stop()
         self.instance: Any = old if reused else self._new()
+
+    def _reset(self, old: Trainable) -> None:
+        """Make the instance of the trial before that of this one, or end it."""
+        was_reset = False
+        try:
+            was_reset = old.reset(self._config, self._task.info.storage)
+        finally:
+            if not was_reset:
+                old.stop()
+        if not was_reset:
+            raise TuneError(
+                f"reuse_actors=True needs a {self._cls.__name__} whose reset_config(new_config) "
+                "makes it that of the next trial and returns True; this one did not: implement "
+                "it, or leave reuse_actors out"
+            )
 
     @property
     def _config(self) -> dict[str, object]:

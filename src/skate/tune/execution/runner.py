@@ -21,6 +21,7 @@ from skate.tune.execution.events import (
     TrialEvent,
     TrialVerdict,
 )
+from skate.tune.execution.messages import packed_task
 from skate.tune.execution.session import TrialTask
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ class Runner:
             # A process that was used may have died since. Whether a trial has begun there is to
             # be known: from its folder if that is new, else because it begins in two steps.
             worker.in_two_steps = worker.used and not self._is_new(trial)
-            task = self._task(trial)
+            task = packed_task(self._task(trial))
             self._call(worker, worker.actor.begin.remote(task, not worker.in_two_steps))
         return worker is not None
 
@@ -125,7 +126,7 @@ class Runner:
             return False
         if not self._pool.pass_on(worker, following):
             return False
-        self._call(worker, worker.actor.hand_over.remote(self._task(following)))
+        self._call(worker, worker.actor.hand_over.remote(packed_task(self._task(following))))
         self._controller.start(following)
         return True
 
@@ -204,7 +205,7 @@ class Runner:
             verdict = TrialVerdict.HALT
         if verdict is TrialVerdict.HALT and self._pass_on(worker, trial):
             return
-        self._call(worker, worker.actor.exchange.remote(verdict))
+        self._call(worker, worker.actor.exchange.remote(verdict.value))
 
     def _release(self, worker: PooledWorker, usable: bool) -> None:
         """The trial has left; so has, if it was to be followed at once, the one before."""

@@ -18,7 +18,7 @@ from skate._run.config import CheckpointConfig
 from skate._run.context import SessionInfo
 from skate._run.folders import scratch_dir
 from skate._run.reporting import CheckpointUploadMode, Report, ResultClock
-from skate._run.session import RunSession, current
+from skate._run.session import RunSession, acting, current
 from skate._run.signing_key import signing_key
 from skate._run.storage import Storage
 from skate._run.types import Config, ResultRow
@@ -248,7 +248,7 @@ def save_checkpoint(path: Any = None, **values: object) -> None:
         **values: Values by name instead: `save_checkpoint(epoch=3, model=weights)`.
     """
     if path is None:
-        current("tune.save_checkpoint()").save_checkpoint(Checkpoint.from_dict(values))
+        acting("tune.save_checkpoint()").save_checkpoint(Checkpoint.from_dict(values))
     else:
         _session("tune.save_checkpoint()").keep(os.fspath(path))
 
@@ -286,7 +286,7 @@ def get_trial_name() -> str:
 
 def get_trial_resources() -> Any:
     """Return the trial's resources."""
-    return current("tune.get_trial_resources()").info.trial_resources
+    return current("tune.get_trial_resources()").context.get_trial_resources()
 
 
 def is_session_enabled() -> bool:

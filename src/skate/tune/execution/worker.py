@@ -15,8 +15,10 @@ import skate
 from skate._core.modules_mentioned import modules_mentioned
 from skate._core.places import place_of_thread
 from skate._run.signing_key import adopt_signing_key
+from skate._run.storage import Storage
 from skate.tune.execution.channel import Channel, Halted
 from skate.tune.execution.events import Began, Ended, Saved, TrialEvent, TrialVerdict
+from skate.tune.execution.messages import EventsMessage, TaskMessage, packed_events, unpacked_task
 from skate.tune.execution.programs import ClassProgram, is_class, run_function
 from skate.tune.execution.session import TrialTask
 
@@ -121,8 +123,7 @@ class TrialWorker:
 
     def _run(self, task: TrialTask) -> None:
         try:
-            with _surroundings(task):
-                self._run_program(task)
+            self._run_in_place(task)
         except Halted:
             pass
         except SystemExit as exit:
@@ -132,6 +133,18 @@ class TrialWorker:
             self._error = error
         finally:
             self._channel.end()
+
+    def _run_in_place(self, task: TrialTask) -> None:
+        """In the working directory and with the log files that were asked for."""
+        try:
+            _directory.enter(task.working_directory)
+            if task.log_files is None:
+                self._run_program(task)
+                return
+            with _written_down(task.info.storage, task.log_files):
+                self._run_program(task)
+        finally:
+            _directory.leave()
 
     def _run_program(self, task: TrialTask) -> None:
         if is_class(self._trainable):
@@ -170,9 +183,9 @@ class _WorkingDirectory:
         self._home = ""
         self._undo = contextlib.ExitStack()
 
-    @contextlib.contextmanager
-    def changed_to(self, folder: str | None) -> Iterator[None]:
-        """Run a trial in a folder, if there is one for it; programs are told where they began."""
+    def enter(self, folder: str | None) -> None:
+        """Go to the folder of a trial, if there is one for it; programs are told where they
+        began."""
         with self._lock:
             self._trials += 1
             if self._trials == 1:
@@ -184,31 +197,28 @@ class _WorkingDirectory:
                 self._undo.callback(os.chdir, self._home)
                 os.makedirs(folder, exist_ok=True)
                 os.chdir(folder)
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._trials -= 1
-                if self._trials == 0:
-                    self._undo.close()
+
+    def leave(self) -> None:
+        """Note that a trial has left, or could not enter."""
+        with self._lock:
+            self._trials -= 1
+            if self._trials == 0:
+                self._undo.close()
 
 
 _directory = _WorkingDirectory()
 
 
 @contextlib.contextmanager
-def _surroundings(task: TrialTask) -> Iterator[None]:
-    """The working directory and the log files that were asked for."""
+def _written_down(storage: Storage, log_files: tuple[str, str]) -> Iterator[None]:
+    """Write what is printed and logged to files in a trial's folder too."""
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_directory.changed_to(task.working_directory))
-        if task.log_files is not None:
-            stack.callback(task.info.storage.close)  # elsewhere, this is a copy to upload
-            folder = task.info.storage.local_path
-            paths = [os.path.join(folder, name) for name in task.log_files]
-            out, err = (stack.enter_context(open(path, "a")) for path in paths)
-            stack.enter_context(contextlib.redirect_stdout(_Tee(sys.stdout, out)))
-            stack.enter_context(contextlib.redirect_stderr(_Tee(sys.stderr, err)))
-            stack.enter_context(_logged_to(err))
+        stack.callback(storage.close)  # elsewhere, this is a copy to upload
+        paths = [os.path.join(storage.local_path, name) for name in log_files]
+        out, err = (stack.enter_context(open(path, "a")) for path in paths)
+        stack.enter_context(contextlib.redirect_stdout(_Tee(sys.stdout, out)))
+        stack.enter_context(contextlib.redirect_stderr(_Tee(sys.stderr, err)))
+        stack.enter_context(_logged_to(err))
         yield
 
 
@@ -248,8 +258,30 @@ class _Tee:
         return getattr(self._first, name)
 
 
+class TrialActor:
+    """A `TrialWorker` as the driver calls it: tasks and events are as they travel."""
+
+    def __init__(self, trainable: Any) -> None:
+        self._worker = TrialWorker(trainable)
+
+    def begin(self, task: TaskMessage, at_once: bool) -> EventsMessage:
+        return packed_events(self._worker.begin(unpacked_task(task), at_once))
+
+    def hand_over(self, task: TaskMessage) -> EventsMessage:
+        return packed_events(self._worker.hand_over(unpacked_task(task)))
+
+    def exchange(self, verdict: str) -> EventsMessage:
+        return packed_events(self._worker.exchange(TrialVerdict(verdict)))
+
+    def close(self) -> None:
+        self._worker.close()
+
+    def waits_because(self, method: str) -> str | None:
+        return self._worker.waits_because(method)
+
+
 def worker_class(trainable: object) -> Any:
     """Make the actor class of a process for trials, with the names of the modules that these will
     use: by them the engine chooses where to start it."""
     modules = modules_mentioned(trainable)
-    return skate.remote(type(TrialWorker.__name__, (TrialWorker,), {"modules": modules}))
+    return skate.remote(type(TrialWorker.__name__, (TrialActor,), {"modules": modules}))

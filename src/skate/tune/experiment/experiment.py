@@ -96,6 +96,10 @@ class Experiment:
         )
         self.storage: Storage = Storage(place, self.name, storage_filesystem, durability)
         self.checkpoint_config = as_config(CheckpointConfig, checkpoint_config)
+        if hasattr(self.trainable, "saving_as"):  # of a trainer, which saves by itself
+            self.trainable, self.checkpoint_config = self.trainable.saving_as(
+                self.checkpoint_config
+            )
         self._check_what_classes_have(export_formats)
         _check_restore(restore)
         self._criteria = dict(stop) if isinstance(stop, Mapping) else {}
@@ -124,11 +128,12 @@ class Experiment:
 
         if inspect.isclass(self.trainable) and issubclass(self.trainable, Trainable):
             return
-        if self.checkpoint_config.checkpoint_frequency:
-            raise ValueError(
-                "checkpoint_frequency is for class Trainables: a function saves when it reports "
-                "a checkpoint, tune.report(metrics, checkpoint=...)"
-            )
+        for name in ("checkpoint_frequency", "checkpoint_at_end"):
+            if getattr(self.checkpoint_config, name):
+                raise ValueError(
+                    f"{name} is for class Trainables: a function saves when it reports a "
+                    "checkpoint, tune.report(metrics, checkpoint=...)"
+                )
         if export_formats:
             raise ValueError(
                 f"export_formats={export_formats!r} is for class Trainables, whose export_model "

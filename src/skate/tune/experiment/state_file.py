@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from skate._run.checkpoint_manager import RecordedCheckpoint
 from skate._run.pickles import signed_pickle, unpickle
-from skate._run.values import is_plain, shortened, to_json
+from skate._run.values import as_lines, is_plain, shortened
 from skate.exceptions import UnreadablePickleError, UntrustedPickleError
 
 if TYPE_CHECKING:
@@ -157,9 +157,9 @@ class StateLog:
         """A program begins or takes up the experiment."""
         self._add("run", {"time": time.time(), **about})
 
-    def trial(self, trial: Trial) -> None:
-        """A trial was made."""
-        self._add("trial", trial.record())
+    def trials(self, trials: Sequence[Trial]) -> None:
+        """Trials were made."""
+        self._add("trial", *(trial.record() for trial in trials))
 
     def config(self, trial: Trial) -> None:
         """A trial has another configuration."""
@@ -182,16 +182,16 @@ class StateLog:
         """A trial has ended, or is where it was."""
         self._add("progress", trial.progress())
 
-    def _add(self, kind: str, record: Mapping[str, object]) -> None:
-        line = {"kind": kind, **record}
+    def _add(self, kind: str, *records: Mapping[str, object]) -> None:
+        lines = [{"kind": kind, **record} for record in records]
         if self._storage.is_local:
-            self._storage.append(STATE_FILE, line)
+            self._storage.append(STATE_FILE, *lines)
             return
         if self._all is None:
             exists = self._storage.exists(STATE_FILE)
             data = self._storage.read(STATE_FILE) if exists else b""
             self._all = bytearray(data[: data.rfind(b"\n") + 1])
-        self._all += f"{to_json(line)}\n".encode()
+        self._all += as_lines(lines)
         self._changed = True
         if kind == "checkpoint":
             self.flush()

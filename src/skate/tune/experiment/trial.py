@@ -203,8 +203,11 @@ class Trial(TrialErrors):
         if self.experiment_tag:
             result.setdefault("experiment_tag", self.experiment_tag)
         self.num_results += 1
-        self._courses = self.metric_analysis
-        self._courses.add(result)
+        if self._courses is None or self._courses:
+            self._courses = self.metric_analysis
+            self._courses.add(result)
+        else:
+            self._courses = None  # schedulers stop most trials at their first result
         self._last_result = result
 
     def settle(self) -> None:
@@ -216,8 +219,6 @@ class Trial(TrialErrors):
             sys.intern(str(name)): sys.intern(value) if type(value) is str else value
             for name, value in result.items()
         }
-        if self.num_results == 1:  # which says it all; schedulers stop most trials there
-            self._courses = None
 
     def take_history(self, results: Iterable[ResultRow]) -> None:
         """These are its results so far, from its file."""
@@ -340,7 +341,7 @@ class Trial(TrialErrors):
             "status": self.status,
             "num_failures": self.num_failures,
             "last_result": packed(self._last_result),
-            "courses": self.metric_analysis.state(),
+            "courses": None if self._courses is None else self._courses.state(),
         }
 
     def take_progress(self, state: Mapping[str, Any]) -> None:
@@ -348,7 +349,8 @@ class Trial(TrialErrors):
         self.status = state["status"]
         self.num_failures = state["num_failures"]
         self._last_result = unpacked(state["last_result"], self._experiment_storage, self.stub)
-        self._courses = MetricHistory.of(state["courses"])
+        courses = state["courses"]
+        self._courses = None if courses is None else MetricHistory.of(courses)
 
     @classmethod
     def from_record(

@@ -106,7 +106,8 @@ class DistributeResources:
         else:
             for name, amount in unit.items():
                 bundles[0][name] = bundles[0].get(name, 0) + amount * units
-        return PlacementGroupFactory(bundles, base.strategy)
+        head: list[dict[str, float]] = [{}] if base.head_bundle_is_empty else []
+        return PlacementGroupFactory(head + bundles, base.strategy)
 
 
 class DistributeResourcesToTopJob(DistributeResources):

@@ -122,6 +122,8 @@ class _Range(Domain):
     upper: Any
 
     def _check_order(self) -> None:
+        if not (hasattr(self.lower, "__float__") and hasattr(self.upper, "__float__")):
+            raise TypeError(f"the bounds are two numbers; got ({self.lower!r}, {self.upper!r})")
         if self.lower > self.upper:
             raise ValueError(f"the lower bound comes first; got {self.domain_str}")
 

@@ -140,13 +140,13 @@ class Trainable:
     def reset_config(self, new_config: Config) -> bool:
         """Begin anew with another configuration, in the same instance.
 
-        Override it where that is cheaper than a new process, which is what False asks for.
+        Override it for `reuse_actors=True`, where that is cheaper than a new instance.
 
         Args:
             new_config: The configuration.
 
         Returns:
-            Whether it did.
+            Whether it did; if not, the trial fails.
         """
         return False
 

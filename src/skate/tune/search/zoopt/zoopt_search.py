@@ -23,7 +23,7 @@ class ZOOptSearch(AskTellSearcher):
     Args:
         algo: "asracos", the only one that is asked for points.
         budget: How many trials there will be; by default the tuner's `num_samples`.
-        dim_dict: ZOOpt's dimensions by name, as `(ValueType.CONTINUOUS, [0, 1], 1e-6)`; or
+        dim_dict: ZOOpt's dimensions by name, as `(ValueType.CONTINUOUS, [0, 1], 1e-6)`, and
             domains; or nothing: then those of the tuner's space are translated.
         metric: The reported metric to optimise.
         mode: Whether it is to be "min" or "max".
@@ -82,6 +82,10 @@ class ZOOptSearch(AskTellSearcher):
             raise ValueError("ZOOpt cannot walk over grids: it takes ranges and choices only")
         words = {"/".join(map(str, path)): _in_zoopts_words(path, each) for path, each in domains}
         return {**spec, **words} if join else words
+
+    def _translated(self, space: Mapping[str, Any]) -> dict[str, Any]:
+        own = {name: words for name, words in space.items() if isinstance(words, tuple)}
+        return {**super()._translated(space), **own}
 
     def _in_words(self, name: str, domain: Domain) -> tuple[Any, ...]:
         kinds = try_import("zoopt", "zoopt").ValueType
