@@ -10,13 +10,14 @@ import httpx
 import numpy as np
 import pandas as pd
 import pytest
+from fastapi.testclient import TestClient
 from PIL import Image
-from starlette.requests import Request
 
 import skate
 from skate import serve
 from skate.predict import Predictor
 from skate.serve import http_adapters
+from skate.serve.drivers import SimpleSchemaIngress
 from skate.train import Checkpoint
 from tests.support import PATIENCE
 
@@ -30,33 +31,47 @@ class Doubles(Predictor):
         return {"predictions": data * 2, "together": np.full(len(data), len(data))}
 
 
-def request(body: bytes, query: bytes = b"") -> Request:
-    async def receive() -> Any:
-        return {"type": "http.request", "body": body, "more_body": False}
+def adapted(adapter: Any, **given: Any) -> Any:
+    """Return what an adapter makes of a request."""
+    found = []
 
-    scope = {"type": "http", "method": "POST", "headers": [], "path": "/", "query_string": query}
-    return Request(scope, receive)
+    class Ingress(SimpleSchemaIngress):
+        async def predict(self, inp: Any) -> None:
+            found.append(inp)
 
-
-def adapted(adapter: Any, body: bytes, query: bytes = b"") -> Any:
-    return asyncio.run(adapter(request(body, query)))
+    status = TestClient(Ingress(adapter).app).post("/", **given).status_code
+    return found[0] if status == 200 else status
 
 
 def test_adapters() -> None:
-    assert adapted(http_adapters.json_request, b'{"a": 1}') == {"a": 1}
-    array = adapted(
-        http_adapters.json_to_ndarray, b'{"array":[1,2],"shape":[2,1],"dtype":"float32"}'
-    )
+    assert adapted(http_adapters.json_request, json={"a": 1}) == {"a": 1}
+    said = {"array": [1, 2], "shape": [2, 1], "dtype": "float32"}
+    array = adapted(http_adapters.json_to_ndarray, json=said)
     assert (array.shape, array.dtype) == ((2, 1), np.float32)
-    several = adapted(http_adapters.json_to_multi_ndarray, b'{"a":{"array":[1]}}')
+    several = adapted(http_adapters.json_to_multi_ndarray, json={"a": {"array": [1]}})
     assert several["a"].tolist() == [1]
-    frame = adapted(http_adapters.pandas_read_json, b'[{"a":1},{"a":2}]', b"orient=records")
+    frame = adapted(
+        http_adapters.pandas_read_json, json=[{"a": 1}, {"a": 2}], params={"orient": "records"}
+    )
     assert frame.equals(pd.DataFrame({"a": [1, 2]}))
     file = io.BytesIO()
     Image.new("RGB", (3, 2)).save(file, "PNG")
-    assert adapted(http_adapters.image_to_ndarray, file.getvalue()).shape == (2, 3, 3)
-    with pytest.raises(ValueError, match="the body looks like"):
-        adapted(http_adapters.json_to_ndarray, b"[1]")
+    pixels = adapted(http_adapters.image_to_ndarray, files={"img": file.getvalue()})
+    assert pixels.shape == (2, 3, 3)
+    assert adapted(http_adapters.json_to_ndarray, json=[1]) == 422
+    assert adapted(http_adapters.image_to_ndarray, data={"img": "text"}) == 422
+
+
+def test_adapters_run_no_programs_and_take_no_memory_that_a_request_names() -> None:
+    file = io.BytesIO()
+    Image.new("RGB", (3, 2)).save(file, "EPS")  # a program in PostScript
+    with pytest.raises(ValueError, match="no image that Pillow knows"):
+        adapted(http_adapters.image_to_ndarray, files={"img": file.getvalue()})
+    for dtype in ("S33", "U100000000", "V1000000000", "no type"):
+        said = {"array": [1], "dtype": dtype}
+        assert adapted(http_adapters.json_to_ndarray, json=said) == 422
+    text = adapted(http_adapters.json_to_ndarray, json={"array": ["a" * 40], "dtype": "str"})
+    assert text.tolist() == ["a" * 40]
 
 
 def test_predictions_alone_and_together() -> None:

@@ -18,6 +18,7 @@ from skate.serve._identity import DeploymentID, ReplicaID
 from skate.serve._replica.load_reports import TimeWeightedAverage
 from skate.serve._routing.queue_reports import QueueReporter
 from skate.serve._status import ReplicaState
+from skate.serve.autoscaling_policy import replica_queue_length_autoscaling_policy
 from skate.serve.config import AutoscalingConfig, AutoscalingContext, AutoscalingPolicy
 from tests.support import PATIENCE, Flag, eventually
 
@@ -56,6 +57,18 @@ def test_replicas_for_a_load(
     current: int, total: float, changes: dict[str, Any], expected: int
 ) -> None:
     assert by_ongoing_requests(config(**changes), current, total) == expected
+
+
+def test_a_policy_can_begin_with_what_the_load_asks_for() -> None:
+    def one_more(context: AutoscalingContext) -> float:
+        number, _ = replica_queue_length_autoscaling_policy(context)
+        return number + 1
+
+    case = Case(policy=one_more)
+    case.load(0, 6)
+    replica = ReplicaID("a", DeploymentID("model"))
+    assert case.scaler.decide(case.config, 0, 1, [replica]) == 4
+    assert case.decide(0, 0) == 2  # the first of them, and one
 
 
 class Case:

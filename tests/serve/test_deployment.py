@@ -8,6 +8,7 @@ from typing import Any
 
 import cloudpickle
 import pytest
+from pydantic import ValidationError
 
 import skate
 from skate import serve
@@ -25,6 +26,7 @@ from skate.serve.exceptions import (
     SkateServeError,
 )
 from skate.serve.handle import DeploymentHandle
+from skate.serve.request_router import PowerOfTwoChoicesRequestRouter
 
 
 @serve.deployment(num_replicas=2, user_config={"a": 1})
@@ -97,7 +99,8 @@ def test_either_a_number_or_the_load_decides() -> None:
         ("max_replicas_per_node", 101),
         ("placement_group_strategy", "TIGHT"),
         ("version", 1),
-        ("gang_scheduling_config", {"gang_size": 2}),
+        ("gang_scheduling_config", {"gang_size": 0}),
+        ("gang_scheduling_config", {"gang_size": 2, "gang_placement_strategy": "ANY"}),
     ],
 )
 def test_values_that_are_refused(name: str, value: Any) -> None:
@@ -112,8 +115,46 @@ def test_types_that_are_refused() -> None:
             Model.options(ray_actor_options=options)
     with pytest.raises(TypeError, match="from 1 to 100"):
         Model.options(max_replicas_per_node="1")
-    with pytest.raises(ValueError, match="placement_group_bundles exclude each other"):
+    with pytest.raises(ValueError, match="placement_group_bundles is provided"):
         Model.options(max_replicas_per_node=2, placement_group_bundles=[{"CPU": 1}])
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"num_replicas": 5}, "num_replicas=5 must be a multiple of gang_size"),
+        (
+            {"autoscaling_config": {"min_replicas": 4, "max_replicas": 9}},
+            "autoscaling_config.max_replicas=9 must be a multiple",
+        ),
+        ({"max_replicas_per_node": 2}, "max_replicas_per_node is not allowed"),
+    ],
+)
+def test_groups_of_replicas_are_checked(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        Model.options(gang_scheduling_config={"gang_size": 4}, **options)
+
+
+def test_groups_of_replicas_are_refused_when_they_are_to_run() -> None:
+    app = Model.options(gang_scheduling_config={"gang_size": 1}).bind("a")
+    with pytest.raises(ValueError, match="start one by one"):
+        serve.run(app)
+    assert not skate.is_initialized()
+
+
+def test_what_is_given_last_decides_on_the_number_of_replicas() -> None:
+    scaled = Model.options(autoscaling_config={"max_replicas": 3})
+    assert scaled.options(num_replicas=2).num_replicas == 2
+    assert scaled.options(num_replicas=2).autoscaling_config is None
+    assert Model.options(num_replicas=2).options(autoscaling_config={}).num_replicas is None
+
+
+def test_connections_stay_open_as_long_as_the_environment_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert HTTPOptions().keep_alive_timeout_s == 90
+    monkeypatch.setenv("RAY_SERVE_HTTP_KEEP_ALIVE_TIMEOUT_S", "333")
+    assert HTTPOptions().keep_alive_timeout_s == 333
 
 
 def test_settings_say_what_they_stand_for() -> None:
@@ -122,7 +163,8 @@ def test_settings_say_what_they_stand_for() -> None:
     assert RequestRouterConfig(request_router_class=Router).get_request_router_class() is Router
     by_path = RequestRouterConfig(request_router_class="pathlib:Path")
     assert by_path.get_request_router_class() is Path
-    assert RequestRouterConfig().get_request_router_class().__name__ == "Router"
+    usual = RequestRouterConfig().get_request_router_class()
+    assert usual is PowerOfTwoChoicesRequestRouter
     assert AutoscalingConfig().policy.is_default_policy_function()
     mine = AutoscalingConfig(policy={"policy_function": "os:getcwd"})  # type: ignore[arg-type]
     assert not mine.policy.is_default_policy_function()
@@ -156,8 +198,8 @@ def test_spellings_of_former_times() -> None:
         ).target_ongoing_requests
         == 3
     )
-    with pytest.raises(AttributeError, match=r"Model\.options"):
-        _ = Model.set_options
+    with pytest.raises(AttributeError, match=r"deployment\.options"):
+        _ = Model.set_logging_config
     with pytest.raises(AttributeError, match="get_deployment_handle"):
         _ = serve.get_handle
     with pytest.raises(AttributeError, match=r"@serve\.deployment"):
@@ -189,24 +231,26 @@ def test_settings_of_the_server() -> None:
         HTTPOptions(ssl_keyfile="key")
     with pytest.raises(TypeError, match="did you mean 'port'"):
         HTTPOptions.of("http_options", {"ports": 1})
-    with pytest.warns(UserWarning, match="not gRPC"):
-        gRPCOptions(grpc_servicer_functions=["a:b"])
+    with pytest.raises(ModuleNotFoundError, match="a_module:b can't be imported!"):
+        _ = gRPCOptions(grpc_servicer_functions=["a_module:b"]).grpc_servicer_func_callable
+    for wrong in ({"port": -1}, {"request_timeout_s": -0.5}, {"port": "9000"}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            gRPCOptions.of("grpc_options", wrong)
     assert HTTPOptions(port=1).copy(update={"host": "h"}).dict()["port"] == 1
 
 
-@pytest.mark.parametrize(
-    ("settings", "text"),
-    [
-        ({"request_router_class": "mine:Router"}, "the one router of skate"),
-        ({"request_router_kwargs": {"a": 1}}, "nothing for this router"),
-    ],
-)
-def test_a_router_of_ones_own_is_refused_when_it_is_to_run(
-    settings: dict[str, Any], text: str
-) -> None:
-    config = RequestRouterConfig(**settings)
+def test_what_is_no_router_is_refused_when_it_is_to_run() -> None:
+    config = RequestRouterConfig(request_router_class="pathlib:Path")
     app = Model.options(request_router_config=config).bind("a")
-    with pytest.raises(ValueError, match=text):
+    with pytest.raises(TypeError, match=r"derived from serve\.request_router\.RequestRouter"):
+        serve.run(app)
+    assert not skate.is_initialized()
+
+
+def test_the_usual_router_takes_no_arguments() -> None:
+    config = RequestRouterConfig(request_router_kwargs={"number": 1})
+    app = Model.options(request_router_config=config).bind("a")
+    with pytest.raises(ValueError, match="request_router_class of your own"):
         serve.run(app)
     assert not skate.is_initialized()
 
@@ -336,7 +380,9 @@ def test_nothing_runs() -> None:
     assert not skate.is_initialized()
 
 
-def test_unit_tests_need_no_session() -> None:
+def test_unit_tests_need_no_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skate.serve._api._default_http", lambda: HTTPOptions(port=0))
+
     @serve.deployment
     class Greeter:
         async def __call__(self, name: str) -> str:
@@ -350,3 +396,13 @@ def test_unit_tests_need_no_session() -> None:
     finally:
         serve.shutdown()
         skate.shutdown()
+
+
+def test_wrong_settings_are_validation_errors() -> None:
+    with pytest.raises(ValidationError, match="min_replicas"):
+        AutoscalingConfig(min_replicas=-1)
+    with pytest.raises(ValidationError, match="max_replicas") as info:
+        AutoscalingConfig(max_replicas="many")  # type: ignore[arg-type]
+    assert isinstance(info.value, TypeError)
+    same = pickle.loads(pickle.dumps(info.value))
+    assert (type(same), str(same)) == (type(info.value), str(info.value))

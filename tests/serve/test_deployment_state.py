@@ -8,6 +8,7 @@ import pytest
 
 from skate.serve._application import options
 from skate.serve._application.specs import DeploymentSpec
+from skate.serve._controller.applications import Applications
 from skate.serve._controller.deployment_state import DeploymentState
 from skate.serve._controller.replicas import Action, ReconfigureReplica, StartReplica, StopReplica
 from skate.serve._identity import DeploymentID
@@ -255,3 +256,12 @@ def test_replicas_of_a_former_controller_count() -> None:
     world.state.started(first, info, world.now)
     world.state.died(second, "gone", world.now)
     assert kinds(world.step()) == ["StartReplica"]
+
+
+def test_an_application_that_cannot_be_made_has_failed_until_one_can() -> None:
+    apps = Applications()
+    apps.fail("shop", "ImportError: no shop")
+    overview = apps.overview()["shop"]
+    assert (overview.status, overview.message) == ("DEPLOY_FAILED", "ImportError: no shop")
+    apps.delete(["shop"])
+    assert not apps.overview()

@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 import signal
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 import skate
 from skate import serve
 from skate.exceptions import ActorDiedError
-from skate.serve._identity import DeploymentID
+from skate.serve._identity import DeploymentID, ReplicaID
 from skate.serve._routing.requests import NOT_YET, RoutedRequest
 from skate.serve._routing.routed_replica import RoutedReplica
 from skate.serve._routing.router import Router, RoutingTable
@@ -26,7 +27,8 @@ from skate.serve.exceptions import (
     SkateServeError,
 )
 from skate.serve.handle import DeploymentHandle
-from tests.support import PATIENCE, Flag, Tally, eventually, reasons_for_waits
+from skate.util.state import list_actors
+from tests.support import PATIENCE, Flag, Tally, eventually, reasons_for_waits, run_program
 
 Run = Callable[..., Any]
 
@@ -526,3 +528,39 @@ def test_a_request_that_hangs_is_looked_for_in_the_deployment(run_locally: Run, 
     eventually(lambda: re.search(said, reasons_for_waits()))
     raised.set()
     asking.join()
+
+
+def test_the_name_of_a_replica_says_which_it_is() -> None:
+    replica = ReplicaID("tag", DeploymentID("model", "app"))
+    assert ReplicaID.from_full_id_str(replica.to_full_id_str()) == replica
+    with pytest.raises(ValueError, match="no name of a replica"):
+        ReplicaID.from_full_id_str("SERVE_CONTROLLER_ACTOR")
+
+
+def test_the_state_of_actors_says_whose_replicas_they_are(run_locally: Run) -> None:
+    run_locally(Adder.bind(1), name="shop")
+    classes = {row["class_name"] for row in list_actors() if row["state"] == "ALIVE"}
+    assert "ServeReplica:shop:Adder" in classes
+
+
+ENDS_WHILE_REQUESTS_WAIT = """
+import asyncio
+from skate import serve
+
+@serve.deployment(max_ongoing_requests=2)
+class Waits:
+    async def __call__(self):
+        await asyncio.sleep(1000)
+    async def begun(self):
+        return True
+
+handle = serve.run(Waits.bind(), route_prefix=None)
+responses = [handle.remote()]
+assert handle.begun.remote().result()
+responses += [handle.remote() for _ in range(9)]
+"""
+
+
+def test_a_program_that_ends_while_requests_wait_is_quiet() -> None:
+    run = run_program([sys.executable, "-c", ENDS_WHILE_REQUESTS_WAIT], check=True)
+    assert run.stderr == ""

@@ -12,6 +12,7 @@ import pytest
 
 from skate import serve
 from skate.serve._identity import DeploymentID
+from skate.serve._routing.routed_replica import ReplicaEntry
 from skate.serve._routing.router import Router, RoutingTable
 from skate.serve.exceptions import SkateServeError
 from tests.support import Tally, eventually
@@ -83,7 +84,7 @@ def test_new_models_go_where_the_fewest_are() -> None:
     router = Router(DeploymentID("d", "app"))
     actor: Any = SimpleNamespace(handle_request=None, handle_stream=None)
     models = {"a": ("x", "y"), "b": ("z",), "c": ()}
-    router.update(RoutingTable(tuple((tag, actor, models[tag]) for tag in models)))
+    router.update(RoutingTable(tuple(ReplicaEntry(tag, actor, models[tag]) for tag in models)))
 
     def goes_to(model: str) -> list[str]:
         return [tag for tag in models if not router.prefers_another(tag, model)]

@@ -76,9 +76,9 @@ def test_a_builder_gets_what_it_is_annotated_with() -> None:
 @pytest.mark.parametrize(
     ("path", "arguments", "text"),
     [
-        (f"{HERE}:app", {"a": 1}, "takes no arguments"),
-        (f"{HERE}:no_application", {}, "it returned 3"),
-        (f"{HERE}:HERE", {}, "neither an application"),
+        (f"{HERE}:app", {"a": 1}, "is an application, and takes none"),
+        (f"{HERE}:no_application", {}, "must return an application.*returned 3"),
+        (f"{HERE}:HERE", {}, "Expected a built Serve application"),
     ],
 )
 def test_what_is_no_application(path: str, arguments: dict[str, Any], text: str) -> None:
@@ -102,8 +102,12 @@ def test_a_deployment_that_does_not_exist() -> None:
         (ServeApplicationSchema, {"import_path": "a:b", "route_prefix": "x"}, "route_prefix"),
         (
             ServeApplicationSchema,
-            {"import_path": "a:b", "external_scaler_enabled": True},
-            "external_scaler_enabled takes False",
+            {
+                "import_path": "a:b",
+                "external_scaler_enabled": True,
+                "deployments": [{"name": "mine", "num_replicas": "auto"}],
+            },
+            "external_scaler_enabled is set to True.*mine",
         ),
         (ServeDeploySchema, {"applications": [{"import_path": "a:b"}] * 2}, "different"),
         (
@@ -170,3 +174,9 @@ def test_an_application_may_have_a_policy_for_all_its_deployments() -> None:
     wrong = {"policy_functon": "f"}
     with pytest.raises(pydantic.ValidationError, match="policy_function"):
         ServeApplicationSchema(import_path="module:app", autoscaling_policy=wrong)
+
+
+def test_a_fraction_of_more_gpus_is_refused_when_a_replica_would_take_it() -> None:
+    schema = DeploymentSchema(name="d", ray_actor_options={"num_gpus": 4.2})  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="num_gpus"):
+        serve.deployment(**schema.options())(print)

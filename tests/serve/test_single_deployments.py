@@ -65,7 +65,7 @@ def test_where_they_answer_http(run: Run) -> None:
     assert (Counter.route_prefix, there.route_prefix) == ("/Counter", "/there")
     assert (prefix(Counter), prefix(there), prefix(there, "/other")) == ("/", "/there", "/other")
     assert prefix(serve.deployment(route_prefix=None)(Counter.func_or_class)) is None
-    with pytest.raises(ValueError, match="must begin with '/'"):
+    with pytest.raises(ValueError, match="must start with a forward slash"):
         Counter.options(route_prefix="there")
     there.deploy()
     assert get_deployment("Counter").route_prefix == "/there"
@@ -81,6 +81,21 @@ def test_get_takes_responses(run: Run) -> None:
         skate.get([handle.remote(), 3])
     with pytest.raises(SkateServeError, match="nothing"):
         skate.get(handle.nothing.remote(), timeout=PATIENCE)
+
+
+def test_one_of_an_application_is_found_as_well(run: Run) -> None:
+    run(Counter.bind(), name="shop", route_prefix=None)
+    assert Counter.get_handle().add.remote(1).result(PATIENCE) == 1
+    Counter.delete()
+    assert not list_deployments()
+
+
+def test_options_can_be_set(run: Run) -> None:
+    changed = Counter.options()
+    changed.set_options(num_replicas=3)
+    assert (changed.num_replicas, Counter.num_replicas) == (3, 1)
+    with pytest.raises(ValueError, match="num_replicas"):
+        changed.set_options(num_replicas=-4)
 
 
 def test_what_is_told_of_a_deployment_that_does_not_run(run: Run) -> None:

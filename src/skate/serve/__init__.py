@@ -20,7 +20,19 @@ if TYPE_CHECKING:
         context as context,
     )
     from skate.serve import (
+        deployment_graph as deployment_graph,
+    )
+    from skate.serve import (
+        drivers as drivers,
+    )
+    from skate.serve import (
         exceptions as exceptions,
+    )
+    from skate.serve import (
+        gradio_integrations as gradio_integrations,
+    )
+    from skate.serve import (
+        grpc_util as grpc_util,
     )
     from skate.serve import (
         handle as handle,
@@ -50,6 +62,7 @@ if TYPE_CHECKING:
         status,
     )
     from skate.serve._deployment import Application, Deployment, deployment
+    from skate.serve._grpc.server import grpc_address
     from skate.serve._http.address import http_address
     from skate.serve._http.ingress import ingress
     from skate.serve._replica.deployment_actors import (
@@ -60,6 +73,7 @@ if TYPE_CHECKING:
     from skate.serve.batching import batch
     from skate.serve.config import ControllerOptions, HTTPOptions
     from skate.serve.context import get_replica_context
+    from skate.serve.drivers import DAGDriver
     from skate.serve.multiplex import get_multiplexed_model_id, multiplexed
 else:
     __getattr__, __dir__ = lazy_names(__name__)
@@ -67,6 +81,7 @@ else:
 __all__ = [
     "Application",
     "ControllerOptions",
+    "DAGDriver",
     "Deployment",
     "HTTPOptions",
     "PredictorDeployment",
@@ -80,6 +95,7 @@ __all__ = [
     "get_deployment_handle",
     "get_multiplexed_model_id",
     "get_replica_context",
+    "grpc_address",
     "http_address",
     "ingress",
     "multiplexed",

@@ -13,8 +13,16 @@ from skate.serve import _client
 from skate.serve._application.specs import build
 from skate.serve._client import Client
 from skate.serve._deployment import Application
+from skate.serve._grpc.server import start_server
 from skate.serve._http.routes import check_prefix
-from skate.serve._identity import CONTROLLER, DEFAULT_APP, NAMESPACE, STATE_STORE, DeploymentID
+from skate.serve._identity import (
+    CONTROLLER,
+    DEFAULT_APP,
+    GRPC_SERVER,
+    NAMESPACE,
+    STATE_STORE,
+    DeploymentID,
+)
 from skate.serve._start_options import (
     GivenHttpOptions,
     read_http_options,
@@ -79,7 +87,8 @@ def start(
         proxy_location: "Disabled" for handles only; all else means this machine.
         http_options: `HTTPOptions`, or a dictionary of its fields; by default
             http://127.0.0.1:8000.
-        grpc_options: `gRPCOptions`, or a dictionary of its fields; gRPC is not spoken.
+        grpc_options: `gRPCOptions`, or a dictionary of its fields; without
+            `grpc_servicer_functions`, gRPC is not answered.
         logging_config: No effect: it is for the controller and the proxies of Ray.
         tracing_config: None: no traces are exported.
         controller_options: `ControllerOptions`, or a dictionary of its fields: the environment
@@ -91,12 +100,21 @@ def start(
         RuntimeError: If the port is taken.
     """
     refuse_tracing(tracing_config)
-    gRPCOptions.of("grpc_options", grpc_options or {})
+    grpc = gRPCOptions.of("grpc_options", grpc_options or {})
     wanted, asked = read_http_options(proxy_location, http_options)
     running = _client.find()
-    _start(wanted, controller_options)
+    client = _start(wanted, controller_options)
+    if grpc.grpc_servicer_functions:
+        start_server(grpc, _http_options_for_grpc(client, http_options))
     if running is not None and asked:
         warn_of_others(skate.get(running.controller.http_options.remote()), wanted, asked)
+
+
+def _http_options_for_grpc(client: Client, given: GivenHttpOptions) -> HTTPOptions:
+    """Return whose host, certificate and token gRPC has: HTTP's as it runs, and without HTTP what
+    was given for it."""
+    running: HTTPOptions | None = skate.get(client.controller.http_options.remote())
+    return running or HTTPOptions.of("http_options", {} if given is None else given)
 
 
 def _default_http() -> HTTPOptions | None:
@@ -289,8 +307,8 @@ _run, _run_many = run, run_many
 def _check(target: RunTarget) -> None:
     if not isinstance(target.target, Application):
         raise TypeError(
-            "serve.run takes an application, made by `deployment.bind(...)`; "
-            f"got {target.target!r}"
+            "serve.run takes an application, made by `deployment.bind(...)`, and of a graph "
+            f"DAGDriver.bind(graph); got {target.target!r}"
         )
     if not target.name:
         raise SkateServeError(f"the name of an application is a string; got {target.name!r}")
@@ -339,10 +357,11 @@ def shutdown() -> None:
 def _kill_controller(controller: ControllerHandle) -> None:
     """Kill the controller first: it would replace its state store."""
     skate.kill(controller)
-    try:
-        skate.kill(skate.get_actor(STATE_STORE, namespace=NAMESPACE))
-    except ValueError:
-        pass
+    for name in (STATE_STORE, GRPC_SERVER):
+        try:
+            skate.kill(skate.get_actor(name, namespace=NAMESPACE))
+        except ValueError:
+            pass
     _client.forget()
 
 

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
+from skate._core.argument_checks import wrong_value
 from skate.serve._application import options as options_table
 from skate.serve._application.older_spellings import no_such_attribute, takes_older_options
 from skate.serve._application.options import (
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
         AutoscalingConfig,
         BackpressureConfig,
         DeploymentActorConfig,
+        GangSchedulingConfig,
         RequestRouterConfig,
     )
+    from skate.serve.deployment_graph import UnboundMethod
 
 
 Target = Callable[..., object]  # a class or function
@@ -40,12 +43,19 @@ class Application:
     def __init__(self, bound_deployment: Deployment) -> None:
         self._bound_deployment = bound_deployment
 
-    def __getattr__(self, name: str) -> NoReturn:
-        if name.startswith("__") or "_bound_deployment" not in self.__dict__:
+    def __getattr__(self, name: str) -> UnboundMethod:
+        if (name.startswith("__") and name != "__call__") or "_bound_deployment" not in vars(self):
             raise AttributeError(name)
+        target = self._bound_deployment.func_or_class
+        if inspect.isclass(target) and inspect.isroutine(getattr(target, name, None)):
+            from skate.serve.deployment_graph import UnboundMethod
+
+            return UnboundMethod(self, name)
+        again = " again" if name == "bind" else ""
         raise AttributeError(
-            f"'Application' object has no attribute {name!r}: it is run by serve.run(app), which "
-            "returns a handle; methods are called on handles"
+            f"'Application' object has no attribute {name!r}: .{name}() cannot be used{again} on "
+            "what is bound; it is run by serve.run(app), which returns a handle, and methods are "
+            "called on handles"
         )
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -174,11 +184,17 @@ class Deployment:
         """What stands for the code, where it was given."""
         return self._given.get("version")
 
-    def check_router(self) -> None:
-        """Refuse a way to choose among replicas that there is not."""
-        router = self._given.get("request_router_config")
-        if router is not None:
-            router.check_supported()
+    @property
+    def router_config(self) -> RequestRouterConfig | None:
+        """How replicas are chosen, where it was given."""
+        return self._given.get("request_router_config")
+
+    def refuse_gangs(self) -> None:
+        """Raise a ValueError where replicas are to start in groups."""
+        gangs = self._given.get("gang_scheduling_config")
+        if gangs is not None:
+            allowed = "None when it is run: replicas start one by one here"
+            raise wrong_value("gang_scheduling_config", gangs, allowed)
 
     @property
     def deployment_options(self) -> DeploymentOptions:
@@ -188,7 +204,7 @@ class Deployment:
     # -- use -----------------------------------------------------------------------------------
 
     def bind(self, /, *args: object, **kwargs: object) -> Application:
-        """Bind arguments of the constructor.
+        """Bind arguments of the constructor; those of a function are of a call in a graph.
 
         Args:
             args: Arguments; applications among them, also inside of lists and dictionaries,
@@ -196,12 +212,18 @@ class Deployment:
             kwargs: Named ones.
 
         Returns:
-            An application, for `serve.run` or as an argument of another `bind`.
+            An application, for `serve.run` or as an argument of another `bind`. Of a function
+            with calls or the input of a graph among its arguments, a call in that graph.
 
         Raises:
             TypeError: If the deployment is a function, which has no constructor.
         """
         if not inspect.isclass(self._target) and (args or kwargs):
+            from skate.serve.deployment_graph import GraphHandle, has_calls
+
+            if has_calls([args, kwargs]):
+                # Checkers are told what it is in today's programs.
+                return GraphHandle(self.bind(), "__call__", args, kwargs)  # type: ignore[return-value]
             raise TypeError(
                 f"deployment {self._name!r} is a function and has no constructor that could take "
                 f"bound arguments; got {args!r}, {kwargs!r}: make it a class, or give them to the "
@@ -236,7 +258,7 @@ class Deployment:
         max_replicas_per_node: int | None = NOT_GIVEN,
         logging_config: object = NOT_GIVEN,
         request_router_config: RequestRouterConfig | GivenOptions | None = NOT_GIVEN,
-        gang_scheduling_config: None = NOT_GIVEN,
+        gang_scheduling_config: GangSchedulingConfig | Mapping[str, Any] | None = NOT_GIVEN,
         deployment_actors: Sequence[DeploymentActorConfig | GivenOptions] | None = NOT_GIVEN,
         route_prefix: str | None = NOT_GIVEN,
     ) -> Deployment:
@@ -280,9 +302,9 @@ class Deployment:
             placement_group_bundle_label_selector: No effect: there is one machine.
             max_replicas_per_node: Checked only: there is one machine.
             logging_config: How replicas log: a `LoggingConfig`, or a dictionary of its fields.
-            request_router_config: A `RequestRouterConfig`; there is one router, so that it takes
-                no other.
-            gang_scheduling_config: None: replicas start one by one.
+            request_router_config: How handles choose among replicas: a `RequestRouterConfig`, or a
+                dictionary of its fields.
+            gang_scheduling_config: Checked, and refused when it is run: replicas start one by one.
             deployment_actors: Actors that all replicas share, by `DeploymentActorConfig`.
             route_prefix: Where it answers HTTP in front of an application, unless that says so.
 
@@ -295,11 +317,12 @@ class Deployment:
         """
         options = given_options(locals())
         changed = {**self._given, **options_table.check(options)}
-        if options.get("num_replicas") is not None and "autoscaling_config" not in options:
-            auto = options["num_replicas"] == "auto"
-            changed["autoscaling_config"] = self._given.get("autoscaling_config") if auto else None
-        if options.get("autoscaling_config") is not None and "num_replicas" not in options:
-            changed["num_replicas"] = None
+        # The one that is given last decides on the number of replicas.
+        if options.get("num_replicas") not in (None, "auto"):
+            if "autoscaling_config" not in options:
+                changed.pop("autoscaling_config", None)
+        elif options.get("autoscaling_config") is not None and "num_replicas" not in options:
+            changed.pop("num_replicas", None)
         return Deployment(
             self._name if name is None else name,
             func_or_class or self._target,
@@ -372,7 +395,7 @@ def deployment(
     max_replicas_per_node: int | None = ...,
     logging_config: object = ...,
     request_router_config: RequestRouterConfig | GivenOptions | None = ...,
-    gang_scheduling_config: None = ...,
+    gang_scheduling_config: GangSchedulingConfig | Mapping[str, Any] | None = ...,
     deployment_actors: Sequence[DeploymentActorConfig | GivenOptions] | None = ...,
     route_prefix: str | None = ...,
 ) -> Callable[[Target], Deployment]: ...
@@ -404,7 +427,7 @@ def deployment(
     max_replicas_per_node: int | None = NOT_GIVEN,
     logging_config: object = NOT_GIVEN,
     request_router_config: RequestRouterConfig | GivenOptions | None = NOT_GIVEN,
-    gang_scheduling_config: None = NOT_GIVEN,
+    gang_scheduling_config: GangSchedulingConfig | Mapping[str, Any] | None = NOT_GIVEN,
     deployment_actors: Sequence[DeploymentActorConfig | GivenOptions] | None = NOT_GIVEN,
     route_prefix: str | None = NOT_GIVEN,
 ) -> Deployment | Callable[[Target], Deployment]:
@@ -448,9 +471,9 @@ def deployment(
         placement_group_bundle_label_selector: No effect: there is one machine.
         max_replicas_per_node: Checked only: there is one machine.
         logging_config: How replicas log: a `LoggingConfig`, or a dictionary of its fields.
-        request_router_config: A `RequestRouterConfig`; there is one router, so that it takes
-            no other.
-        gang_scheduling_config: None: replicas start one by one.
+        request_router_config: How handles choose among replicas: a `RequestRouterConfig`, or a
+            dictionary of its fields.
+        gang_scheduling_config: Checked, and refused when it is run: replicas start one by one.
         deployment_actors: Actors that all replicas share, by `DeploymentActorConfig`.
         route_prefix: Where it answers HTTP in front of an application, unless that says so.
 

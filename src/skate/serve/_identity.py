@@ -20,6 +20,7 @@ DEFAULT_APP = "default"
 NAMESPACE = "serve"
 CONTROLLER = "SERVE_CONTROLLER_ACTOR"
 STATE_STORE = "SERVE_CONTROLLER_STATE_STORE"
+GRPC_SERVER = "SERVE_GRPC_SERVER"
 
 
 class DeploymentID(NamedTuple):
@@ -50,6 +51,23 @@ class ReplicaID(NamedTuple):
     def to_full_id_str(self) -> str:
         """Return the name of its actor."""
         return self.actor_name
+
+    @classmethod
+    def from_full_id_str(cls, name: str) -> ReplicaID:
+        """Return the replica whose actor has this name.
+
+        Args:
+            name: The name of the actor.
+
+        Raises:
+            ValueError: If it is no replica's.
+        """
+        kind, _, rest = name.rpartition("::")
+        parts = rest.split("#")
+        if kind not in ("", "SERVE_REPLICA") or len(parts) != 3:
+            raise ValueError(f"{name!r} is no name of a replica's actor")
+        app, deployment, tag = parts
+        return cls(tag, DeploymentID(deployment, app))
 
     def __str__(self) -> str:
         name, app = self.deployment_id

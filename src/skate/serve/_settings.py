@@ -36,13 +36,22 @@ def check_setting(check: Check, name: str, value: object) -> Any:
     """Return the value of a setting in its final form.
 
     Raises:
-        SettingTypeError: If it has the wrong type.
-        ValueError: If it is not allowed.
+        TypeError: If it has the wrong type.
+        ValueError: If it has the wrong type, or is not allowed; where pydantic is installed, its
+            ValidationError.
     """
     try:
         return check(name, value)
-    except TypeError as error:
-        raise SettingTypeError(*error.args) from None
+    except (TypeError, ValueError) as error:
+        raise _setting_error(error, name, value) from None
+
+
+def _setting_error(error: Exception, name: str, value: object) -> Exception:
+    try:
+        from skate.serve._validation_errors import validation_error
+    except ImportError:
+        return SettingTypeError(*error.args) if isinstance(error, TypeError) else error
+    return validation_error(error, name, value)
 
 
 def anything(name: str, value: object) -> object:

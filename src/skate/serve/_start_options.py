@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
 from skate._core.argument_checks import unknown_names, wrong_value
-from skate.serve.config import ControllerOptions, HTTPOptions, ProxyLocation
+from skate.serve.config import ControllerOptions, HTTPOptions, ProxyLocation, gRPCOptions
 
 GivenHttpOptions = HTTPOptions | Mapping[str, Any] | None
 
@@ -102,6 +102,13 @@ def _differs(name: str, running: HTTPOptions, wanted: HTTPOptions) -> bool:
 def _shown(options: HTTPOptions, names: Iterable[str]) -> str:
     hidden = ("ssl_keyfile_password", "auth_token")
     return ", ".join(f"{n}={'...' if n in hidden else repr(getattr(options, n))}" for n in names)
+
+
+def warn_of_other_grpc(running: gRPCOptions, wanted: gRPCOptions) -> None:
+    """Warn who asks for gRPC with other options that it keeps those that it was started with."""
+    port = wanted.port or running.port  # 0 is whichever there is
+    if wanted.copy(update={"port": port}) != running:
+        _warn(repr(running), repr(wanted))
 
 
 def warn_of_options(given: ControllerOptions) -> None:

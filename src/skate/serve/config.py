@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
@@ -14,6 +13,11 @@ from typing import Any, ClassVar, NamedTuple
 from skate._core.argument_checks import Check, optional, whole_numbers, wrong_value
 from skate._core.public_names import name_publicly
 from skate.serve._actor_config import DeploymentActorConfig
+from skate.serve._gang_scheduling import (
+    GangPlacementStrategy,
+    GangRuntimeFailurePolicy,
+    GangSchedulingConfig,
+)
 from skate.serve._identity import DeploymentID, ReplicaID
 from skate.serve._settings import (
     CheckedSettings,
@@ -33,6 +37,9 @@ __all__ = [
     "ControllerOptions",
     "DeploymentActorConfig",
     "DeploymentMode",
+    "GangPlacementStrategy",
+    "GangRuntimeFailurePolicy",
+    "GangSchedulingConfig",
     "HTTPOptions",
     "ProxyLocation",
     "RequestRouterConfig",
@@ -263,18 +270,18 @@ class BackpressureConfig(CheckedSettings):
 
 @dataclass
 class RequestRouterConfig(CheckedSettings):
-    """How a handle chooses among replicas. There is one router here: the less busy of two.
-
-    It needs no statistics and never asks again and again, so that the times have no effect.
+    """How handles choose among replicas: the less busy of two, or as a router of yours says.
 
     Args:
-        request_router_class: None or `PowerOfTwoChoicesRequestRouter`, which is that one router.
-        request_router_kwargs: `{}`: it takes nothing.
-        request_routing_stats_period_s: No effect.
-        request_routing_stats_timeout_s: No effect.
-        initial_backoff_s: No effect.
-        backoff_multiplier: No effect.
-        max_backoff_s: No effect.
+        request_router_class: A class derived from `serve.request_router.RequestRouter`, or the
+            path to one; left out, the less busy of two replicas is taken.
+        request_router_kwargs: What the router's `initialize_state` is given.
+        request_routing_stats_period_s: How often `record_routing_stats` of the deployment's
+            class is called, if it has this method; routers see what it returns.
+        request_routing_stats_timeout_s: How long that may take.
+        initial_backoff_s: How long to wait before a router of yours is asked again, at most.
+        backoff_multiplier: By how much longer, each time.
+        max_backoff_s: The longest of these times.
     """
 
     request_router_class: Any = None
@@ -286,32 +293,17 @@ class RequestRouterConfig(CheckedSettings):
     max_backoff_s: float = 0.5
 
     def get_request_router_class(self) -> Any:
-        """Return the class that was given, by itself or by its path; else the one router's."""
+        """Return the class that was given, by itself or by its path; else the usual one."""
         given = self.request_router_class
         if isinstance(given, str):
             from skate.serve._application.import_paths import import_attribute
 
             return import_attribute(given)
         if given is None:
-            from skate.serve._routing.router import Router
+            from skate.serve.request_router import PowerOfTwoChoicesRequestRouter
 
-            return Router
+            return PowerOfTwoChoicesRequestRouter
         return given
-
-    def check_supported(self) -> None:
-        """Refuse another router, when an application is run; a config can be made of anything."""
-        if self.request_router_kwargs:
-            raise wrong_value(
-                "request_router_kwargs", self.request_router_kwargs, "nothing for this router"
-            )
-        given = self.request_router_class
-        name = given if isinstance(given, str) else getattr(given, "__name__", "")
-        if given is not None and "PowerOfTwoChoices" not in name:
-            raise wrong_value(
-                "request_router_class",
-                given,
-                "None or PowerOfTwoChoicesRequestRouter, the one router of skate.serve",
-            )
 
 
 class ProxyLocation(str, Enum):
@@ -334,6 +326,11 @@ class DeploymentMode(str, Enum):
 def _request_timeout() -> float | None:
     """Return what Ray's setting of the environment says; zero means no limit."""
     return float(os.environ.get("RAY_SERVE_REQUEST_PROCESSING_TIMEOUT_S") or 0) or None
+
+
+def _keep_alive_timeout() -> float:
+    """Return what Ray's setting of the environment says."""
+    return float(os.environ.get("RAY_SERVE_HTTP_KEEP_ALIVE_TIMEOUT_S") or 90)
 
 
 def _token_of_environment() -> str | None:
@@ -380,7 +377,7 @@ class HTTPOptions(CheckedSettings):
     root_url: str = ""
     root_path: str = ""
     request_timeout_s: float | None = field(default_factory=_request_timeout)
-    keep_alive_timeout_s: float = 90
+    keep_alive_timeout_s: float = field(default_factory=_keep_alive_timeout)
     receive_timeout_s: float = 60  # for the head of a request, between parts, to read an answer
     show_errors: bool = False  # whether answers to failed requests carry the traceback
     ssl_keyfile: str | None = None
@@ -424,13 +421,15 @@ class HTTPOptions(CheckedSettings):
 
 @dataclass
 class gRPCOptions(CheckedSettings):  # noqa: N801 - the name is Ray's
-    """Taken for the sake of programs that also serve HTTP; gRPC is not spoken here.
+    """Where gRPC is answered, and which methods: on the host of HTTP, with its certificate.
 
     Args:
-        port: No effect.
-        grpc_servicer_functions: A warning says that nobody answers for them.
-        request_timeout_s: No effect.
-        enable_reflection: No effect.
+        port: The port; 0 takes one that is free, and another if the process that answers dies.
+        grpc_servicer_functions: Import paths of the generated functions that add a service to a
+            server, such as "shop_pb2_grpc.add_ShopServicer_to_server". Without any, gRPC is not
+            answered.
+        request_timeout_s: Seconds that a call may take; None is no limit.
+        enable_reflection: Whether clients can ask which methods there are.
     """
 
     port: int = 9000
@@ -438,13 +437,22 @@ class gRPCOptions(CheckedSettings):  # noqa: N801 - the name is Ray's
     request_timeout_s: float | None = None
     enable_reflection: bool = False
 
-    def __post_init__(self) -> None:
-        if self.grpc_servicer_functions:
-            warnings.warn(
-                "skate.serve answers HTTP and handles, not gRPC: nobody will answer for "
-                f"{self.grpc_servicer_functions}",
-                stacklevel=3,
-            )
+    _checks: ClassVar[dict[str, Check]] = {
+        "port": whole_numbers(0, "a port number, or 0 for any that is free"),
+        "request_timeout_s": optional(non_negative),
+    }
+
+    @property
+    def grpc_servicer_func_callable(self) -> list[Any]:
+        """The generated functions themselves.
+
+        Raises:
+            ModuleNotFoundError: If one cannot be imported.
+            ValueError: If one is no function.
+        """
+        from skate.serve._grpc.server import servicer_function
+
+        return [servicer_function(path) for path in self.grpc_servicer_functions]
 
 
 @dataclass
@@ -458,4 +466,10 @@ class ControllerOptions(CheckedSettings):
     runtime_env: dict[str, Any] = field(default_factory=dict)
 
 
-name_publicly(__name__, DeploymentActorConfig)
+name_publicly(
+    __name__,
+    GangPlacementStrategy,
+    GangRuntimeFailurePolicy,
+    GangSchedulingConfig,
+    DeploymentActorConfig,
+)

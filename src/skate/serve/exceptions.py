@@ -1,6 +1,7 @@
 """What can go wrong in serving, as a tree.
 
 SkateServeError (RayServeException)
+├── gRPCStatusError                  what failed had set the status of its call by gRPC
 ├── BackPressureError                more requests wait than max_queued_requests allows
 ├── RequestCancelledError            also a skate.exceptions.TaskCancelledError
 ├── NoSuchDeploymentError            also a KeyError
@@ -15,6 +16,8 @@ from typing import TYPE_CHECKING
 from skate.exceptions import TaskCancelledError
 
 if TYPE_CHECKING:
+    import grpc
+
     from skate.serve._identity import DeploymentID
 
 __all__ = [
@@ -25,6 +28,7 @@ __all__ = [
     "ReplicaUnavailableError",
     "RequestCancelledError",
     "SkateServeError",
+    "gRPCStatusError",
 ]
 
 
@@ -146,6 +150,30 @@ class ReplicaUnavailableError(SkateServeError):
 
     def __str__(self) -> str:
         return self.message
+
+
+class gRPCStatusError(SkateServeError):  # noqa: N801 - the name is Ray's
+    """The code of a deployment raised an error, after it had set the status of its call by gRPC.
+
+    Args:
+        original_exception: The error.
+        code: The status code that it had set.
+        details: The text that it had set.
+    """
+
+    def __init__(
+        self,
+        original_exception: BaseException,
+        code: grpc.StatusCode | None = None,
+        details: str | None = None,
+    ) -> None:
+        super().__init__(original_exception, code, details)
+        self.original_exception = original_exception
+        self.grpc_code = code
+        self.grpc_details = details
+
+    def __str__(self) -> str:
+        return str(self.original_exception)
 
 
 RayServeException = SkateServeError

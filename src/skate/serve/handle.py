@@ -40,7 +40,7 @@ class DeploymentHandle:
         method_name: Which method is called.
         stream: Whether the method is a generator, whose items are wanted as they come.
         multiplexed_model_id: Which model the requests are for.
-        session_id: Which session the requests belong to; any replica may answer any session.
+        session_id: Which session the requests belong to, for routers of your own.
 
     Example:
         >>> from skate import serve
@@ -105,8 +105,8 @@ class DeploymentHandle:
             method_name: Which method is called.
             multiplexed_model_id: Which model the requests are for: replicas that have it are
                 preferred.
-            session_id: Which session the requests belong to. No effect: any replica may answer
-                any session.
+            session_id: Which session the requests belong to, for routers of your own; otherwise
+                any replica may answer any session.
             stream: Whether the method is a generator, whose items are wanted as they come.
             use_new_handle_api: No effect: all handles are new ones.
             request_serialization: No effect: large values are in shared memory.
@@ -208,6 +208,7 @@ class DeploymentHandle:
             kwargs,
             self._model_id,
             self._stream,
+            self._session_id,
         )
         return _start(request, around)
 

@@ -24,7 +24,6 @@ from skate._core.public_names import name_publicly
 from skate.serve._application.options import check, resolve
 from skate.serve._http.routes import check_prefix
 from skate.serve._identity import DEFAULT_APP
-from skate.serve._start_options import refuse_external_scaler
 from skate.serve._status import (
     ApplicationStatus,
     ApplicationStatusOverview,
@@ -32,7 +31,14 @@ from skate.serve._status import (
     ProxyStatus,
     ServeStatus,
 )
-from skate.serve.config import AutoscalingConfig, AutoscalingPolicy, HTTPOptions, ProxyLocation
+from skate.serve.config import (
+    AutoscalingConfig,
+    AutoscalingPolicy,
+    GangSchedulingConfig,
+    HTTPOptions,
+    ProxyLocation,
+    gRPCOptions,
+)
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -164,7 +170,13 @@ class DeploymentSchema(_Strict):
     max_surge_percent: int = Field(default=0, ge=0)
     logging_config: LoggingConfig | None = None
     request_router_config: Any = None
+    gang_scheduling_config: Any = None
     deployment_actors: list[Any] | None = None
+
+    @field_validator("gang_scheduling_config")
+    @classmethod
+    def _gangs(cls, value: object) -> GangSchedulingConfig | None:
+        return None if value is None else GangSchedulingConfig.of("gang_scheduling_config", value)
 
     @field_validator("num_replicas")
     @classmethod
@@ -175,8 +187,11 @@ class DeploymentSchema(_Strict):
 
     @model_validator(mode="after")
     def _as_a_deployment_takes_them(self) -> DeploymentSchema:
+        options = self.options()
+        # A fraction of more than one GPU is refused when a replica would take it, as in Ray.
+        options.get("ray_actor_options", {}).pop("num_gpus", None)
         try:
-            resolve(check(self.options()))
+            resolve(check(options))
         except TypeError as error:  # which pydantic would not collect
             raise ValueError(str(error)) from None
         return self
@@ -200,7 +215,8 @@ class ServeApplicationSchema(_Strict):
         args: For the function.
         deployments: Options that are overridden.
         logging_config: How replicas log, where their deployments do not say it.
-        external_scaler_enabled: False; nothing outside of the program scales deployments.
+        external_scaler_enabled: False, or it is refused when it is run: nothing outside of the
+            program scales deployments.
         autoscaling_policy: The fields of an `AutoscalingPolicy`, whose function decides for all
             deployments that scale: it takes their contexts by `DeploymentID`, and returns numbers
             by the same, and a state for each. Policies of deployments are not asked then.
@@ -224,11 +240,19 @@ class ServeApplicationSchema(_Strict):
         check_prefix(value)
         return value
 
-    @field_validator("external_scaler_enabled")
-    @classmethod
-    def _no_external_scaler(cls, value: bool) -> bool:
-        refuse_external_scaler(value)
-        return value
+    @model_validator(mode="after")
+    def _scaled_by_one(self) -> ServeApplicationSchema:
+        scaled = [
+            each.name
+            for each in self.deployments
+            if each.autoscaling_config is not None or each.num_replicas == "auto"
+        ]
+        if self.external_scaler_enabled and scaled:
+            raise ValueError(
+                "external_scaler_enabled is set to True, and these deployments scale by "
+                f"themselves: {', '.join(scaled)}"
+            )
+        return self
 
     @field_validator("autoscaling_policy")
     @classmethod
@@ -278,15 +302,16 @@ class HTTPOptionsSchema(_Strict):
 
 
 class gRPCOptionsSchema(_Strict):  # noqa: N801 - the name is Ray's
-    """Accepted where no service is asked for: skate answers HTTP and handles.
-
-    The fields are those of `gRPCOptions`.
-    """
+    """Where gRPC is answered, and which methods. The fields are those of `gRPCOptions`."""
 
     port: int = 9000
-    grpc_servicer_functions: list[str] = Field(default_factory=list, max_length=0)
+    grpc_servicer_functions: list[str] = Field(default_factory=list)
     request_timeout_s: float | None = None
     enable_reflection: bool = False
+
+    def options(self) -> gRPCOptions:
+        """Return the options as `serve.start` takes them."""
+        return gRPCOptions(**self.given())
 
 
 class ServeDeploySchema(_Strict):
@@ -295,7 +320,7 @@ class ServeDeploySchema(_Strict):
     Args:
         proxy_location: "Disabled" for no HTTP; all else is this machine.
         http_options: The address.
-        grpc_options: gRPC is not spoken.
+        grpc_options: Where gRPC is answered, and which methods.
         logging_config: How replicas log, where neither application nor deployment says it.
         applications: What runs, each with a name and a prefix of its own.
         target_capacity: How many of their replicas deployments have, in percent: 50 for half,

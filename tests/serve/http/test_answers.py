@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pydantic
 import pytest
+from starlette.datastructures import QueryParams
 
 from skate.serve._http.answers import chunk, encode, retry_after
 
@@ -67,6 +68,7 @@ def test_text_and_json(value: Any, body: bytes, kind: bytes) -> None:
         ([{1}, ValueError("no"), b"bytes"], [[1], "no", "bytes"]),
         ([decimal.Decimal("1.5"), pathlib.Path("a"), uuid.UUID(int=1)], [1.5, "a", _ONE]),
         (Plain(), {"a": 1}),
+        (QueryParams("a=b&c=d"), {"a": "b", "c": "d"}),
     ],
 )
 def test_what_json_does_not_know(value: Any, expected: Any) -> None:

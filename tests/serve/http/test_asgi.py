@@ -17,6 +17,7 @@ from skate.serve.config import HTTPOptions
 from skate.serve.exceptions import DeploymentUnavailableError
 from tests.serve.http.certificates import Certificates
 from tests.serve.http.shared_port import (
+    REQUEST,
     WEBSOCKET,
     A,
     FakeApp,
@@ -60,6 +61,29 @@ async def test_a_client_cannot_ask_for_more_time_than_there_is() -> None:
             assert "within 0.05 s" in late.text
         sooner = await client.get("/", headers={"x-request-timeout-seconds": "0.01"})
         assert "within 0.01 s" in sooner.text
+
+
+class Stubborn(FakeApp):
+    """Goes on with its response when its time is up, as what runs in a thread does."""
+
+    async def answer(self, context: Any, scope: Any, receive: Any, send: Any) -> None:
+        async def body(text: bytes) -> None:
+            await send({"type": "http.response.body", "body": text, "more_body": True})
+
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await body(b"in time")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await body(b"too late")
+
+
+@on_a_loop
+async def test_nothing_is_sent_when_the_time_is_up() -> None:
+    async with shared_port() as here:
+        await here.serve(Stubborn(A, "A"), request_timeout_s=0.05)
+        heard = await said(here, REQUEST)
+        assert (b"in time" in heard, b"too late" in heard) == (True, False)
 
 
 # -- who may ask --------------------------------------------------------------------------------

@@ -60,3 +60,16 @@ async def test_without_descriptors_a_process_does_not_spin() -> None:
         replica.listener.accept_from(here.owner._socket.dup())
         assert await answer(client) == "A"
         client[1].close()
+
+
+@on_a_loop
+async def test_connections_one_after_the_other_go_to_different_processes() -> None:
+    async with shared_port() as here:
+        for name in ("first", "second"):
+            await here.serve(FakeApp(A, name))
+        heard = []
+        for _ in range(10):
+            client = await connect(here)
+            heard.append(await ask(client))
+            client[1].close()
+    assert set(heard) == {"first", "second"}

@@ -424,7 +424,13 @@ def test_requests_go_to_the_replica_that_has_their_model(client: Client, tally: 
             await self.load(serve.get_multiplexed_model_id())
             return os.getpid()
 
-    serve.run(LoadedModels.bind())
+        def replicas_known(self) -> int:
+            router = _client.router_of(serve.get_replica_context().replica_id.deployment_id)
+            return len(router.actors())
+
+    handle = serve.run(LoadedModels.bind())
+    # Those who know the same others choose the same one, and the last to start is news to them.
+    eventually(lambda: handle.broadcast("replicas_known").results() == [3, 3, 3])
     headers = {"serve_multiplexed_model_id": "m", "connection": "close"}
     assert len({client.get("/", headers=headers).text for _ in range(20)}) == 1
     assert tally.words() == ["m"]

@@ -46,5 +46,5 @@ def test_prefixes_that_are_fine(prefix: str | None) -> None:
 
 @pytest.mark.parametrize("prefix", ["", "a", "/a/", "/{a}", 3])
 def test_prefixes_that_are_not(prefix: object) -> None:
-    with pytest.raises(ValueError, match="route_prefix="):
+    with pytest.raises(ValueError, match="Invalid route_prefix"):
         check_prefix(prefix)

@@ -13,6 +13,7 @@ from skate.serve._application.import_paths import import_attribute
 from skate.serve._application.options import DeploymentOptions, GivenOptions
 from skate.serve._application.specs import ApplicationSpec, DeploymentSpec, build
 from skate.serve._deployment import Application
+from skate.serve._start_options import refuse_external_scaler
 
 if TYPE_CHECKING:
     from skate.serve.schema import ServeApplicationSchema, ServeDeploySchema
@@ -40,14 +41,17 @@ def read(path: str) -> ServeDeploySchema:
 
 def specs_of(config: ServeDeploySchema) -> list[ApplicationSpec]:
     """Return the applications of a config, imported, with its overrides and at its capacity."""
-    specs = [
-        _spec(app).with_logging(app.logging_config or config.logging_config)
-        for app in config.applications
-    ]
-    return [at_capacity(spec, config.target_capacity) for spec in specs]
+    return [spec_of(app, config) for app in config.applications]
+
+
+def spec_of(app: ServeApplicationSchema, config: ServeDeploySchema) -> ApplicationSpec:
+    """Return one of them."""
+    spec = _spec(app).with_logging(app.logging_config or config.logging_config)
+    return at_capacity(spec, config.target_capacity)
 
 
 def _spec(schema: ServeApplicationSchema) -> ApplicationSpec:
+    refuse_external_scaler(schema.external_scaler_enabled)
     app = application(schema.import_path, schema.args)
     overrides = {each.name: each.options() for each in schema.deployments}
     spec = build(
@@ -63,35 +67,46 @@ def _spec(schema: ServeApplicationSchema) -> ApplicationSpec:
 
 def application(import_path: str, arguments: GivenOptions) -> Application:
     """Return the application at an import path, or what a builder there makes of the arguments."""
-    found = import_attribute(import_path)
+    return built(import_attribute(import_path), arguments, import_path)
+
+
+def built(found: object, arguments: GivenOptions, name: str = "this") -> Application:
+    """Return an application, or what a builder makes of the arguments; errors call it `name`."""
     if isinstance(found, Application):
         if arguments:
             raise ValueError(
-                f"{import_path} is an application and takes no arguments; got {dict(arguments)}. "
-                "A function that returns an application may take some"
+                "Arguments can only be passed to an application builder function; "
+                f"{name} is an application, and takes none; got {dict(arguments)}"
             )
         return found
     if not inspect.isfunction(found):
         raise TypeError(
-            f"{import_path} is neither an application (deployment.bind(...)) nor a function that "
-            f"returns one; it is {found!r}"
+            "Expected a built Serve application or an application builder function; "
+            f"{name} is neither deployment.bind(...) nor a function that returns it: {found!r}"
         )
-    made = found(_argument(found, import_path, arguments))
+    made = found(_argument(found, name, arguments))
     if not isinstance(made, Application):
-        raise TypeError(f"{import_path} was to return an application; it returned {made!r}")
+        raise TypeError(
+            "Application builder functions must return an application, deployment.bind(...); "
+            f"{name} returned {made!r}"
+        )
     return made
 
 
-def _argument(builder: Any, import_path: str, arguments: GivenOptions) -> Any:
+def _argument(builder: Any, name: str, arguments: GivenOptions) -> Any:
     """Return a dictionary, or the pydantic model that the builder is annotated with."""
     parameters = list(inspect.signature(builder).parameters.values())
     if len(parameters) != 1:
         raise TypeError(
-            f"{import_path} must take one parameter, the arguments as a dictionary or a pydantic "
-            f"model; it takes {len(parameters)}"
+            "Application builder functions should take exactly one parameter, the arguments as a "
+            f"dictionary or a pydantic model; {name} takes {len(parameters)}"
         )
-    wanted = inspect.get_annotations(builder, eval_str=True).get(parameters[0].name)
-    validate = getattr(wanted, "model_validate", None)
+    try:
+        wanted = inspect.get_annotations(builder, eval_str=True).get(parameters[0].name)
+    except NameError:  # of something that exists for type checkers only
+        wanted = None
+    # The second is that of pydantic 1, which is a part of pydantic.
+    validate = getattr(wanted, "model_validate", None) or getattr(wanted, "parse_obj", None)
     return dict(arguments) if validate is None else validate(dict(arguments))
 
 

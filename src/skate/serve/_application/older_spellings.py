@@ -20,7 +20,6 @@ _REMOVED_OPTIONS = {
 }
 _RUN = "write serve.run(app) with app = {name}.bind(...)"
 _REMOVED_ATTRIBUTES = {
-    "set_options": "write {name}.options(...), which returns a changed copy",
     "set_logging_config": "write deployment.options(logging_config=...)",
     "remote": _RUN + " and call .remote(...) on the handle",
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skate._core.argument_checks import (
     Check,
@@ -16,6 +16,7 @@ from skate._core.argument_checks import (
     wrong_value,
 )
 from skate._core.options import ACTOR, check_options
+from skate.serve._gang_scheduling import check_gangs
 from skate.serve._http.routes import check_prefix
 from skate.serve._settings import (
     anything,
@@ -28,9 +29,13 @@ from skate.serve.config import (
     AutoscalingConfig,
     BackpressureConfig,
     DeploymentActorConfig,
+    GangSchedulingConfig,
     RequestRouterConfig,
 )
 from skate.util.placement_group import STRATEGIES
+
+if TYPE_CHECKING:
+    from skate.serve._routing.user_routing import RouterPlan
 
 Options = dict[str, Any]  # by name
 GivenOptions = Mapping[str, Any]
@@ -66,6 +71,9 @@ class DeploymentOptions(NamedTuple):
     rolling_update_percentage: float = 0.2
     max_surge_percent: int = 0
     logging: Mapping[str, Any] | None = None  # the fields of a LoggingConfig
+    router: RouterPlan | None = None  # a router of the user's; None for the usual one
+    routing_stats_period_s: float = 10.0
+    routing_stats_timeout_s: float = 30.0
     actor_options: Mapping[str, Any] = {}
     bundles: tuple[Mapping[str, float], ...] = ()
     bundle_strategy: str = "PACK"
@@ -163,14 +171,6 @@ def _prefix(name: str, value: Any) -> str | None:
     return value  # type: ignore[no-any-return]
 
 
-def _not_here(reason: str) -> Check:
-    def check(name: str, value: object) -> None:
-        if value is not None:
-            raise wrong_value(name, value, f"None: {reason}")
-
-    return check
-
-
 _CHECKS: dict[str, Check] = {
     "num_replicas": _replicas,
     "max_ongoing_requests": positive_integer,
@@ -193,7 +193,7 @@ _CHECKS: dict[str, Check] = {
     "max_replicas_per_node": optional(_per_node),
     "logging_config": optional(_logging),
     "request_router_config": optional(RequestRouterConfig.of),
-    "gang_scheduling_config": _not_here("replicas start one by one here"),
+    "gang_scheduling_config": optional(GangSchedulingConfig.of),
     "deployment_actors": optional(_actors),
     "route_prefix": _prefix,
 }
@@ -224,11 +224,15 @@ def resolve(checked: GivenOptions) -> DeploymentOptions:
     own["backpressure"] = checked.get("backpressure_config") or BackpressureConfig()
     logging = checked.get("logging_config")
     own["logging"] = None if logging is None else logging.model_dump()
+    routing = checked.get("request_router_config") or RequestRouterConfig()
+    own["routing_stats_period_s"] = routing.request_routing_stats_period_s
+    own["routing_stats_timeout_s"] = routing.request_routing_stats_timeout_s
     own["actor_options"] = checked.get("ray_actor_options") or {}
     own["bundles"] = checked.get("placement_group_bundles") or ()
     own["bundle_strategy"] = checked.get("placement_group_strategy") or "PACK"
     options = DeploymentOptions(**own)
     _check_bundles(options)
+    check_gangs(checked, options.autoscaling)
     _check_together(checked)
     return options
 
@@ -244,14 +248,14 @@ def _check_together(checked: GivenOptions) -> None:
     per_node = checked.get("max_replicas_per_node")
     if per_node is not None and bundles:
         raise ValueError(
-            "max_replicas_per_node and placement_group_bundles exclude each other, as the bundles "
-            f"say where replicas are; got max_replicas_per_node={per_node}"
+            "Setting max_replicas_per_node is not allowed when placement_group_bundles is "
+            f"provided, as the bundles say where replicas are; got {per_node}. Leave one out"
         )
     selectors = checked.get("placement_group_bundle_label_selector")
     if selectors and not bundles:
         raise ValueError(
-            "a bundle_label_selector says something of placement_group_bundles, and there are "
-            f"none; got {selectors}"
+            "Setting bundle_label_selector is not allowed when placement_group_bundles is not "
+            f"provided, of which it says something; got {selectors}"
         )
     if selectors and len(selectors) not in (1, len(bundles)):
         raise ValueError(

@@ -81,9 +81,18 @@ def attribute(deployment: Deployment, name: str) -> Any:
         return partial(_deploy, deployment)
     if name == "route_prefix":
         return prefix_of(deployment)
+    if name == "set_options":
+        return partial(_set_options, deployment)
     if name in ("delete", "get_handle", "url"):
-        return getattr(RunningDeployment(deployment.name, deployment.name), name)
+        by_itself = RunningDeployment(deployment.name, deployment.name)
+        return getattr(list_deployments().get(deployment.name, by_itself), name)
     raise KeyError(name)
+
+
+def _set_options(deployment: Deployment, /, **options: Any) -> None:
+    """Change a deployment, of which `options` returns a changed copy."""
+    changed = deployment.options(**options)
+    deployment.__dict__ = changed.__dict__  # all of it: what was found out before is no longer so
 
 
 def prefix_of(deployment: Deployment) -> str | None:

@@ -12,11 +12,11 @@ from typing import NamedTuple
 import cloudpickle
 
 from skate._core import notices
-from skate._core.argument_checks import unknown_names
 from skate._core.serialization import Packed, dumps
 from skate.serve._application.options import DeploymentOptions, GivenOptions, check, resolve
 from skate.serve._deployment import Application, Deployment
 from skate.serve._identity import DeploymentID, new_tag
+from skate.serve._routing.user_routing import plan_of
 from skate.serve.config import AutoscalingPolicy
 
 _RUN = "+"  # in a version, between the fingerprint and what makes each run a new one
@@ -133,9 +133,12 @@ def build(
         ingress = builder.name_of(app)
         for part in builder.found:  # which grows while the parts are pickled
             specs.append(_spec(builder, part, part is app))
-    wrong = set(builder.overrides) - set(builder.names.values())
+    wrong = sorted(set(builder.overrides) - set(builder.names.values()))
     if wrong:
-        raise unknown_names(f"application {name!r}", wrong, builder.names.values())
+        raise ValueError(
+            f"Deployment {wrong[0]!r} does not exist. Application {name!r} has "
+            f"{sorted(builder.names.values())}"
+        )
     return ApplicationSpec(name, route_prefix, ingress, tuple(specs))
 
 
@@ -154,8 +157,8 @@ def _spec(builder: _Builder, app: Application, is_ingress: bool) -> DeploymentSp
     actors = deployment.deployment_actors
     parts = (deployment.func_or_class, deployment.init_args, deployment.init_kwargs, actors)
     code = dumps(parts, f"the deployment {name}").packed()
-    options = deployment.deployment_options
-    deployment.check_router()
+    options = deployment.deployment_options._replace(router=plan_of(deployment.router_config))
+    deployment.refuse_gangs()
     _check_batches(deployment, options)
     version = _fingerprint(code, deployment, options)
     if deployment.version is None and not builder.keep_unchanged:

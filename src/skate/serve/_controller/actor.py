@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import skate
 from skate._core.live_rows import announce
+from skate.serve._application.options import DeploymentOptions
 from skate.serve._application.specs import ApplicationSpec
 from skate.serve._controller.applications import Applications, live_rows_of
 from skate.serve._controller.deployment_actors import DeploymentActors
@@ -28,8 +29,9 @@ from skate.serve._controller.replica_manager import ReplicaManager
 from skate.serve._controller.saved_state import ControllerState, SavedState
 from skate.serve._controller.scaling import Scaling
 from skate.serve._identity import DeploymentID, ReplicaID
+from skate.serve._routing.routed_replica import ReplicaEntry
 from skate.serve._routing.router import RoutingTable
-from skate.serve._status import ApplicationStatus, ProxyStatus, ServeStatus
+from skate.serve._status import ApplicationStatus, ProxyStatus, ReplicaRank, ServeStatus
 
 if TYPE_CHECKING:
     from skate.serve._http.answers import Message
@@ -121,6 +123,13 @@ class ServeController:
         self._save()
         self._happened()
 
+    async def fail(self, reasons: dict[str, str]) -> None:
+        """Note why applications, by their names, could not be made of what a config says."""
+        await self._is_up()
+        for name, reason in reasons.items():
+            self._apps.fail(name, reason)
+        self._happened()
+
     async def remember(self, configs: dict[str, dict[str, Any]]) -> None:
         """Keep what a config file said, by application."""
         await self._is_up()
@@ -200,6 +209,18 @@ class ServeController:
         await self._is_up()
         return id in self._apps.deployments
 
+    async def options(self) -> dict[DeploymentID, DeploymentOptions]:
+        """Return the options of all deployments."""
+        await self._is_up()
+        return {id: state.spec.options for id, state in self._apps.deployments.items()}
+
+    async def ranks(self, id: DeploymentID) -> dict[str, ReplicaRank]:
+        """Return the ranks of a deployment's replicas, by their names."""
+        await self._is_up()
+        state = self._apps.deployments.get(id)
+        replicas = {} if state is None else state.replicas
+        return {tag: ReplicaRank(record.rank) for tag, record in replicas.items()}
+
     async def status(self) -> ServeStatus:
         """Return how everything is doing."""
         await self._is_up()
@@ -242,6 +263,13 @@ class ServeController:
         """Note what the code of a replica has measured, for policies of the user's."""
         await self._is_up()
         if self._scaling.record(id, time.monotonic(), stats):
+            self._happened()
+
+    async def record_routing_stats(self, id: ReplicaID, stats: bytes) -> None:
+        """Note what the code of a replica has measured, for routers of the user's."""
+        state = self._apps.deployments.get(id.deployment_id)
+        if state is not None:
+            state.has_stats(id.unique_id, stats)
             self._happened()
 
     async def read_upload(self, key: str, position: int) -> Message:
@@ -337,7 +365,9 @@ class ServeController:
     def _table(self, state: DeploymentState) -> RoutingTable:
         options = state.spec.options
         serving = tuple(
-            (tag, self._manager.actors[tag], record.models)
+            ReplicaEntry(
+                tag, self._manager.actors[tag], record.models, record.stats, record.metadata
+            )
             for tag, record in state.replicas.items()
             if record.serves and tag in self._manager.actors
         )
@@ -349,6 +379,7 @@ class ServeController:
             options.backpressure,
             state.message if failed else "",
             options.autoscaling.metrics_interval_s if options.autoscaling else 0,
+            options.router,
         )
 
     # -- the saved state -----------------------------------------------------------------------

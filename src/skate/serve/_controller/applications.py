@@ -27,6 +27,12 @@ class Applications:
     deployments: dict[DeploymentID, DeploymentState] = field(default_factory=dict)
     times: dict[str, float] = field(default_factory=dict)
     deleting: set[str] = field(default_factory=set)
+    failures: dict[str, str] = field(default_factory=dict)  # why there is nothing to deploy
+
+    def fail(self, name: str, reason: str) -> None:
+        """Note that an application could not be made of what a config says; a former one stays."""
+        self.failures[name] = reason
+        self.times[name] = time.time()
 
     def deploy(self, spec: ApplicationSpec) -> None:
         """Add an application, or change one; deployments that it no longer has end."""
@@ -34,6 +40,7 @@ class Applications:
         spec = spec._replace(deployments=tuple(map(self._following, spec.deployments)))
         self.specs[spec.name] = spec
         self.times[spec.name] = time.time()
+        self.failures.pop(spec.name, None)
         self.deleting.discard(spec.name)
         for deployment in spec.deployments:
             state = self.deployments.get(deployment.id)
@@ -62,7 +69,12 @@ class Applications:
 
     def delete(self, names: Iterable[str]) -> None:
         """Begin to end these applications."""
-        self.deleting.update(name for name in names if name in self.specs)
+        for name in names:
+            failed = self.failures.pop(name, None) is not None
+            if name in self.specs:
+                self.deleting.add(name)
+            elif failed:
+                del self.times[name]
         self.go_on_deleting()
 
     def go_on_deleting(self) -> None:
@@ -106,7 +118,7 @@ class Applications:
 
     def overview(self) -> dict[str, ApplicationStatusOverview]:
         """Return how all applications are doing."""
-        return {name: self._overview_of(name) for name in self.specs}
+        return {name: self._overview_of(name) for name in {**self.specs, **self.failures}}
 
     def _overview_of(self, name: str) -> ApplicationStatusOverview:
         states = self.of(name)
@@ -118,6 +130,8 @@ class Applications:
         self, name: str, states: Mapping[str, DeploymentState] | None = None
     ) -> tuple[ApplicationStatus, str]:
         """Return the status of an application and the reason for it."""
+        if name in self.failures:
+            return ApplicationStatus.DEPLOY_FAILED, self.failures[name]
         if name not in self.specs:
             return ApplicationStatus.NOT_STARTED, ""
         if name in self.deleting:

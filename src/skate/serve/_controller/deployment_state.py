@@ -100,7 +100,7 @@ class DeploymentState:
             return
         record.state, record.since = ReplicaState.RUNNING, now
         record.version, record.options = info.version, info.options
-        record.models = info.models
+        record.models, record.metadata = info.models, info.metadata
         if record.version == self.spec.version:
             self._has_run = True
             self._error = ""
@@ -157,6 +157,11 @@ class DeploymentState:
         """Note which models a replica has loaded."""
         if tag in self.replicas:
             self.replicas[tag].models = models
+
+    def has_stats(self, tag: str, stats: bytes) -> None:
+        """Note what the code of a replica has measured, for routers of the user's."""
+        if tag in self.replicas:
+            self.replicas[tag].stats = stats
 
     def _count_failure(self, error: str, now: float) -> None:
         self._failures += 1

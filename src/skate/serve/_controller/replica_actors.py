@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import skate
@@ -28,7 +29,7 @@ async def create(action: StartReplica, saved_state: StateReference) -> ReplicaHa
     """Start the actor of a replica, once there is room for all that it asks for."""
     options = action.spec.options
     strategy = await _reserve(action) if options.bundles else None
-    actor_class = skate.remote(Replica).options(
+    actor_class = skate.remote(_class_for(action.id.deployment_id)).options(
         **options.actor_options,
         scheduling_strategy=strategy,
         name=action.id.actor_name,
@@ -39,6 +40,14 @@ async def create(action: StartReplica, saved_state: StateReference) -> ReplicaHa
     here = skate.get_runtime_context().current_actor
     actor: ReplicaHandle = actor_class.remote(action.id, action.spec, here, saved_state)
     return actor
+
+
+@lru_cache(maxsize=64)
+def _class_for(id: DeploymentID) -> Any:
+    """Return the class of a deployment's replicas, whose name says in the state of actors, and in
+    errors, which deployment it is."""
+    name = f"ServeReplica:{id.app_name}:{id.name}"
+    return type(name, (Replica,), {"__module__": Replica.__module__})
 
 
 async def _reserve(action: StartReplica) -> PlacementGroupSchedulingStrategy:
@@ -109,9 +118,8 @@ def find_running() -> Iterator[tuple[ReplicaID, ReplicaHandle]]:
     for entry in entries:
         name = entry["name"]
         if entry["namespace"] == NAMESPACE and name.startswith(_PREFIX):
-            app, deployment, tag = name.removeprefix(_PREFIX).split("#")
             try:
                 actor = skate.get_actor(name, namespace=NAMESPACE)
             except ValueError:
                 continue
-            yield ReplicaID(tag, DeploymentID(deployment, app)), actor
+            yield ReplicaID.from_full_id_str(name), actor

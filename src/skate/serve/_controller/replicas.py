@@ -23,6 +23,8 @@ class ReplicaRecord:
         self.state = ReplicaState.STARTING
         self.since = now
         self.models: tuple[str, ...] = ()
+        self.stats = b""  # for routers of the user's, packed
+        self.metadata = b""  # likewise
         self.health_failures = 0
         self.unhealthy = False
 

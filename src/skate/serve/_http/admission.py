@@ -38,9 +38,12 @@ class Admission:
         self._queue = AdmissionQueue(replica)
 
     def prefers_another(self, model_id: str) -> bool:
-        """Return whether another replica has this model, or fewer of them, and room."""
+        """Return whether another replica has this model, or fewer of them, and room; or whether
+        that is for a router of the user's to say."""
         replica = self._replica
-        if model_id in replica.models:
+        if replica.options.router is not None:
+            return True
+        if not model_id or model_id in replica.models:
             return False
         return router_of(self._id).prefers_another(replica.id.unique_id, model_id)
 

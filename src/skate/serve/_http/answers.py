@@ -10,7 +10,7 @@ import json
 import math
 import pathlib
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from typing import Any
 
 Message = MutableMapping[str, Any]
@@ -67,6 +67,8 @@ def _plain(value: object) -> Any:
         return int(value) if is_whole else float(value)
     if isinstance(value, _AS_TEXT) or type(value).__module__.startswith("pydantic"):
         return str(value)
+    if isinstance(value, Mapping):  # such as the parameters of a request
+        return dict(value)
     if isinstance(value, Iterable):
         return list(value)
     if getattr(value, "__dict__", None) and not isinstance(value, type):

@@ -7,7 +7,6 @@ through a handle. Either way it may time out, lose its client, or fail, and each
 from __future__ import annotations
 
 import asyncio
-import hmac
 import logging
 import math
 import uuid
@@ -15,6 +14,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from skate._core.errors import format_remote_traceback
+from skate.serve._authorization import has_token
 from skate.serve._http.answers import (
     TASK,
     Headers,
@@ -93,7 +93,7 @@ class HttpApp:
         if replica is not None and replica.deployment_id == route.deployment_id:
             admission, kind = replica.admission, scope["type"]
             model_id = exchange.context.multiplexed_model_id
-            elsewhere = model_id and kind == "http" and admission.prefers_another(model_id)
+            elsewhere = kind == "http" and admission.prefers_another(model_id)
             if not elsewhere and (admission.takes(kind) or await admission.finds_room(kind)):
                 await replica.answer(exchange.context, scope, receive, exchange.send)
                 return
@@ -151,7 +151,17 @@ class HttpExchange:
             scope[TASK] = self._task
 
     async def send(self, message: Message) -> None:
-        """Send a part of the response; the first names the request."""
+        """Send a part of the response.
+
+        Nothing of it is sent after the time is up: what runs in a thread goes on, and Starlette
+        would send what that returns.
+        """
+        if self._timed_out:
+            raise asyncio.CancelledError
+        await self._deliver(message)
+
+    async def _deliver(self, message: Message) -> None:
+        """Send a message; the first names the request."""
         if not self._started and message["type"] in ("http.response.start", "websocket.accept"):
             self._started = True
             headers = list(message.get("headers") or ())
@@ -205,7 +215,7 @@ class HttpExchange:
         if self._started:
             return
         if self._type == "http":
-            await send_value(self.send, body, status, headers or ())
+            await send_value(self._deliver, body, status, headers or ())
         else:
             await self._send({"type": "websocket.close", "code": 1011})
 
@@ -233,11 +243,9 @@ def _shorter(value: bytes, limit: float | None) -> float | None:
 
 
 def _is_authorized(scope: Scope, token: bytes) -> bool:
-    """Return whether a request has the token; how long this takes tells nothing about it."""
+    """Return whether a request has the token."""
     given = [value for name, value in scope["headers"] if name == b"authorization"]
-    scheme, _, credentials = given[0].partition(b" ") if len(given) == 1 else (b"", b"", b"")
-    matches = hmac.compare_digest(credentials.strip(), token)
-    return matches and scheme.lower() == b"bearer"
+    return has_token(given, token)
 
 
 async def _send_unauthorized(scope: Scope, send: Send) -> None:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from skate.serve._http.answers import AsgiApp, Message, Receive, Scope, Send
 from skate.serve._http.uploads import ForwardedBody, offered
 from skate.serve._identity import DeploymentID
+from skate.serve._routing.requests import HTTP
 from skate.serve.context import RequestContext
 
 _CARRIED = (
@@ -29,7 +30,6 @@ async def forward(
         # Its connection should have been passed on; nobody was there to take it.
         await send({"type": "websocket.close", "code": 1013})
         return
-    from skate.serve._replica.actor import HTTP
     from skate.serve.handle import DeploymentHandle
 
     handle = DeploymentHandle(

@@ -69,6 +69,7 @@ class Listener:
         self._max_connections = _max_connections()
         self._warned = -_QUIET_SECONDS
         self._is_ticking = False
+        self._took_last = False  # the next connection is somebody else's, if there is anybody
         self._connecting = 0
         self._moves: set[asyncio.Task[None]] = set()
         self._emptied = asyncio.Event()
@@ -110,12 +111,13 @@ class Listener:
     # -- accepting -----------------------------------------------------------------------------
 
     def _accept(self) -> None:
-        """Take a connection that waits. Who is busy lets others go first, for a moment."""
+        """Take a connection that waits. Who is busy, or had the last one, lets others go first,
+        for a moment."""
         if self._shared is None:
             return
         if len(self._state.connections) + self._connecting >= self._max_connections:
             self._pause_accepting()
-        elif self._state.tasks and self._peer.has_siblings():
+        elif (self._state.tasks or self._took_last) and self._peer.has_siblings():
             self._loop.remove_reader(self._shared.fileno())
             self._loop.call_later(_COURTESY_SECONDS, self._accept_now)
         else:
@@ -124,6 +126,7 @@ class Listener:
     def _accept_now(self) -> None:
         if self._shared is not None:
             self._loop.add_reader(self._shared.fileno(), self._accept)
+            self._took_last = False
             self._take()
 
     def _take(self) -> None:
@@ -135,6 +138,7 @@ class Listener:
         except OSError:  # above all, no descriptor is left
             self._pause_accepting()
             return
+        self._took_last = True
         self.adopt(connection)
 
     def _pause_accepting(self) -> None:

@@ -44,13 +44,13 @@ def check_prefix(prefix: object) -> None:
     if prefix is None:
         return
     if not isinstance(prefix, str):
-        problem = "it must be a str, or None for no route"
+        problem = "must be a str, or None for no route"
     elif not prefix.startswith("/"):
-        problem = "it must begin with '/'"
+        problem = "must start with a forward slash ('/')"
     elif prefix != "/" and prefix.endswith("/"):
-        problem = "it must not end with '/'"
+        problem = "must not end with '/'"
     elif "{" in prefix or "}" in prefix:
-        problem = "it may not have wildcards; parameters of a path belong to a FastAPI ingress"
+        problem = "may not have wildcards; parameters of a path belong to a FastAPI ingress"
     else:
         return
-    raise ValueError(f"route_prefix={prefix!r}: {problem}. Example: '/models'")
+    raise ValueError(f"Invalid route_prefix {prefix!r}, {problem}. Example: '/models'")

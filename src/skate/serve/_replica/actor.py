@@ -16,6 +16,7 @@ import inspect
 import os
 import time
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import skate
@@ -27,16 +28,19 @@ from skate.serve._application.options import DeploymentOptions
 from skate.serve._application.specs import DeploymentSpec
 from skate.serve._identity import NAMESPACE, DeploymentID, ReplicaID
 from skate.serve._replica import deployment_actors
-from skate.serve._replica.load_reports import ReplicaLoad, StatsReports, Traffic
+from skate.serve._replica.load_reports import ReplicaLoad, Traffic
 from skate.serve._replica.logs import ReplicaLogs
+from skate.serve._replica.stats_reports import StatsPlan, StatsReports, dictionary
 from skate.serve._replica.termination import end_gently_on_sigterm
 from skate.serve._replica.user_code import UserCode
-from skate.serve._routing.requests import RequestRefused
+from skate.serve._routing.requests import HTTP, RequestRefused
+from skate.serve._routing.routed_replica import packed
 from skate.serve._status import ReplicaRank
 from skate.serve.context import ReplicaContext, RequestContext
 from skate.serve.exceptions import SkateServeError
 
 if TYPE_CHECKING:
+    from skate.actor import ActorMethod
     from skate.serve._controller.saved_state import StateReference
     from skate.serve._http.answers import Message, Scope
     from skate.serve._http.peer import PortInvitation, ReplicaPeer
@@ -44,8 +48,10 @@ if TYPE_CHECKING:
     from skate.serve._http.uploads import UploadReference
     from skate.serve._identity import ControllerHandle
 
-_STATS = "record_autoscaling_stats"  # a method that the user's class may have
-HTTP = "__http__"  # a request over HTTP that arrived at another process
+# Methods that the user's class may have.
+_STATS = "record_autoscaling_stats"
+_ROUTING_STATS = "record_routing_stats"
+_METADATA = "record_replica_metadata"
 
 _Begun = tuple[contextvars.Token["RequestContext | None"], float]  # and when it did
 
@@ -58,6 +64,7 @@ class ReplicaInfo(NamedTuple):
     checks_health: bool
     models: tuple[str, ...]
     address: str | None  # where it takes connections of others, if it answers HTTP
+    metadata: bytes = b""  # what its code says of it, packed, for routers of the user's
 
 
 def _streaming(name: str, may_refuse: bool) -> Any:
@@ -121,7 +128,8 @@ class Replica:
         self._waiting_for_room: list[asyncio.Future[None]] = []
         self._idle: asyncio.Event | None = None
         self._load: ReplicaLoad | None = None
-        self._stats: StatsReports | None = None
+        self._stats: list[StatsReports] = []
+        self._metadata = b""
         self.logs: ReplicaLogs | None = None
         self.traffic = Traffic()
         announce("replicas", self, live_rows_of)
@@ -181,6 +189,8 @@ class Replica:
         if self.options.user_config is not None:
             await self._give_user_config()
         await self.check_health()
+        if self.code.has(_METADATA):
+            self._metadata = packed(dictionary(_METADATA, await self._measure(_METADATA)))
         self._plan_stats()
         self._is_up = True
         return self.describe_now()
@@ -193,6 +203,7 @@ class Replica:
             self.code.has("check_health"),
             self.models,
             None if self.http is None else self.http.address,
+            self._metadata,
         )
 
     async def describe(self) -> ReplicaInfo:
@@ -241,25 +252,31 @@ class Replica:
         self._load = ReplicaLoad(report, scaling.metrics_interval_s)
 
     def _plan_stats(self) -> None:
-        """Report what the user's code measures, for policies of the user's."""
-        scaling, controller = self.options.autoscaling, self.controller
+        """Report what the user's code measures, for policies and routers of the user's."""
         self._end_stats()
-        if scaling is None or controller is None or not self.code.has(_STATS):
+        controller, options = self.controller, self.options
+        if controller is None:
             return
+        if options.autoscaling is not None:
+            interval = options.autoscaling.metrics_interval_s
+            self._report(_STATS, controller.record_stats, StatsPlan.of_numbers(interval))
+        times = options.routing_stats_period_s, options.routing_stats_timeout_s
+        self._report(_ROUTING_STATS, controller.record_routing_stats, StatsPlan(*times))
 
-        async def measure() -> Any:
-            self._enter()
-            return await self.code.call(_STATS, (), {})
+    def _report(self, method: str, record: ActorMethod[..., Any, Any], plan: StatsPlan) -> None:
+        """Report what a method of the user's code returns, if it has this one."""
+        if self.code.has(method):
+            measure, tell = partial(self._measure, method), partial(record.remote, self.id)
+            self._stats.append(StatsReports(method, measure, tell, plan))
 
-        def tell(stats: dict[str, float]) -> None:
-            controller.record_stats.remote(self.id, stats)
-
-        self._stats = StatsReports(measure, tell, scaling.metrics_interval_s)
+    async def _measure(self, method: str) -> Any:
+        self._enter()
+        return await self.code.call(method, (), {})
 
     def _end_stats(self) -> None:
-        if self._stats is not None:
-            self._stats.end()
-            self._stats = None
+        for reports in self._stats:
+            reports.end()
+        self._stats.clear()
 
     async def _give_user_config(self) -> None:
         if not self.code.has("reconfigure"):
@@ -329,6 +346,10 @@ class Replica:
             future = asyncio.get_running_loop().create_future()
             self._waiting_for_room.append(future)
             await future
+
+    async def count_ongoing(self) -> int:
+        """Return how many requests are here."""
+        return self.ongoing
 
     async def address_with_room(self, waits: bool) -> str:
         """Return where HTTP is answered here, as soon as there is room; "" if there is none now,

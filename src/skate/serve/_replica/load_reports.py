@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Callable
 
 from skate._core.latencies import LatencyCounts
-
-logger = logging.getLogger("skate.serve")
 
 _LONGEST_INTERVAL_SECONDS = 1.0  # between reports, while there is load
 
@@ -83,33 +79,3 @@ class ReplicaLoad:
         self._tell(average)
         if average or self._value:
             self._plan()
-
-
-class StatsReports:
-    """Asks the user's code for its measurements, again and again, and passes them on."""
-
-    def __init__(
-        self,
-        measure: Callable[[], Awaitable[Any]],
-        tell: Callable[[dict[str, float]], object],
-        interval: float,
-    ) -> None:
-        self._measure = measure
-        self._tell = tell
-        self._interval = min(interval, _LONGEST_INTERVAL_SECONDS)
-        self._task = asyncio.get_running_loop().create_task(self._run())
-
-    async def _run(self) -> None:
-        while True:
-            try:
-                found = await self._measure()
-                self._tell({str(name): float(value) for name, value in found.items()})
-            except Exception:
-                logger.exception(
-                    "record_autoscaling_stats failed, which returns numbers by their names"
-                )
-            await asyncio.sleep(self._interval)
-
-    def end(self) -> None:
-        """Ask no more."""
-        self._task.cancel()

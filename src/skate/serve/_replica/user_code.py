@@ -47,6 +47,8 @@ class UserCode:
         made = self.instance.__init__(*self._args, **self._kwargs)
         if inspect.isawaitable(made):
             await made
+        if hasattr(self.instance, "__serve_consume__"):
+            await self.run(self.instance.__serve_consume__, self._threads.most)
         if hasattr(self.instance, "__serve_start__"):
             self.app = await self.instance.__serve_start__()
 
@@ -72,6 +74,11 @@ class UserCode:
         return found
 
     def _find(self, name: str) -> tuple[Function, bool]:
+        if name.startswith("__grpc_"):
+            from skate.serve._replica.grpc_calls import STREAM, GrpcCalls
+
+            calls = GrpcCalls(self)
+            return calls.stream if name == STREAM else calls.answer, True
         if not inspect.isclass(self._target):
             if name != "__call__":
                 raise SkateServeError(

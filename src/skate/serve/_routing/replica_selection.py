@@ -7,14 +7,14 @@ choose_replica ─► room is reserved at a replica ─► dispatch: the request
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import skate
 from skate.serve._identity import new_tag
 from skate.serve._routing.requests import RequestFailure, RoutedRequest
+from skate.serve._routing.routed_replica import RoutedReplica, unpacked
 
 if TYPE_CHECKING:
-    from skate.serve._routing.routed_replica import RoutedReplica
     from skate.serve._routing.router import Router
 
 
@@ -31,6 +31,7 @@ class ReplicaSelection:
         self.replica_id: str = replica.tag
         self.node_id: str = skate.get_runtime_context().get_node_id()
         self.node_ip: str = skate.util.get_node_ip_address()
+        self.replica_metadata: dict[str, Any] = unpacked(replica.metadata)
         self.deployment_id = reservation.router.id
         self.method_name: str = reservation.method
         self.stream: bool = reservation.stream

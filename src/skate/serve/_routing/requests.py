@@ -25,6 +25,7 @@ Arguments: TypeAlias = "tuple[Any, ...]"
 NamedArguments: TypeAlias = "dict[str, Any]"
 
 NOT_YET: Any = object()
+HTTP = "__http__"  # the method of a request over HTTP that arrived at another process
 
 
 class RequestRefused:
@@ -54,7 +55,7 @@ class RoutedRequest:
     __slots__ = (
         "_sent", "_settled", "answered", "args", "cancelled", "claimed", "id", "is_being_sent",
         "is_dispatched", "is_reservation", "kwargs", "method", "model_id", "outcome",
-        "reached_nobody", "ref", "replica", "router", "stream",
+        "reached_nobody", "ref", "replica", "router", "session_id", "stream",
     )  # fmt: skip
 
     def __init__(
@@ -66,6 +67,7 @@ class RoutedRequest:
         kwargs: NamedArguments,
         model_id: str = "",
         stream: bool = False,
+        session_id: str = "",
     ) -> None:
         self.router: Router = router
         self.id: str = id
@@ -74,6 +76,7 @@ class RoutedRequest:
         self.kwargs: NamedArguments = kwargs
         self.model_id: str = model_id
         self.stream: bool = stream
+        self.session_id: str = session_id
         self.ref: Any = None  # the Call, once it is sent
         self.replica: RoutedReplica | None = None
         self.outcome: Any = NOT_YET

@@ -72,7 +72,10 @@ class Response:
         return request.ref
 
     def _late(self, timeout: float | None) -> TimeoutError:
-        return GetTimeoutError(f"request {self._request.id} had no result within {timeout} s")
+        why = ": no replica has taken it so far" if self._request.ref is None else ""
+        return GetTimeoutError(
+            f"request {self._request.id} had no result within {round(timeout or 0, 3)} s{why}"
+        )
 
 
 class DeploymentResponse(Response, Promised):

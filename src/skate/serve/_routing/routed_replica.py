@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import deque
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import cloudpickle
 
 if TYPE_CHECKING:
     from skate.serve._identity import ReplicaHandle, ReplicaMethod
@@ -13,24 +15,54 @@ if TYPE_CHECKING:
 _MAX_REMEMBERED_MODELS = 16  # per replica, until news of them comes
 
 
+def packed(told: dict[str, Any]) -> bytes:
+    """Pickle what the user's code says of a replica, for those who look at it: the controller,
+    which passes it on, neither imports its classes nor compares its values."""
+    return cloudpickle.dumps(told) if told else b""
+
+
+def unpacked(told: bytes) -> dict[str, Any]:
+    """Return what was packed; nothing, where nothing was said."""
+    return pickle.loads(told) if told else {}
+
+
+class ReplicaEntry(NamedTuple):
+    """A replica, as the controller tells routers of it."""
+
+    tag: str
+    actor: ReplicaHandle
+    models: tuple[str, ...] = ()  # those that it has loaded
+    stats: bytes = b""  # what its `record_routing_stats` returned last, by `packed`
+    metadata: bytes = b""  # what its `record_replica_metadata` returned, likewise
+
+
 class RoutedReplica:
     """A replica, as one router sees it."""
 
     __slots__ = (
-        "_sent", "actor", "call", "closed", "full", "in_flight", "models", "stream", "tag",
+        "_sent", "actor", "call", "closed", "full", "in_flight", "metadata", "models", "stats",
+        "stream", "tag",
     )  # fmt: skip
 
-    def __init__(self, tag: str, actor: ReplicaHandle, models: Iterable[str]) -> None:
-        self.tag: str = tag
+    def __init__(self, entry: ReplicaEntry) -> None:
+        actor = entry.actor
+        self.tag: str = entry.tag
         self.actor: ReplicaHandle = actor
         self.call: ReplicaMethod = actor.handle_request
         self.stream: ReplicaMethod = actor.handle_stream
-        self.models: frozenset[str] = frozenset(models)
+        self.models: frozenset[str] = frozenset(entry.models)
+        self.stats: bytes = entry.stats
+        self.metadata: bytes = entry.metadata
         # Models of requests that were sent there, of which no news came yet.
         self._sent: deque[str] = deque(maxlen=_MAX_REMEMBERED_MODELS)
         self.in_flight: set[RoutedRequest] = set()
         self.full: bool = False  # it refused, and has not said since that it has room
         self.closed: bool = False
+
+    def has_room(self, max_ongoing_requests: int) -> bool:
+        """Return whether it may take a request, as far as this router knows."""
+        busy = self.full or self.closed
+        return not busy and len(self.in_flight) < max_ongoing_requests
 
     def method_for(self, request: RoutedRequest) -> ReplicaMethod:
         """Return which method of the actor to call; a dispatched request is not refused."""
@@ -52,9 +84,10 @@ class RoutedReplica:
         if request.model_id and not self.has_model(request.model_id):
             self._sent.append(request.model_id)
 
-    def update_models(self, models: Iterable[str]) -> None:
-        """Note which models the replica has, by the controller's news."""
-        told = frozenset(models)
+    def update(self, entry: ReplicaEntry) -> None:
+        """Note the controller's news of the replica, above all which models it has."""
+        self.stats = entry.stats
+        told = frozenset(entry.models)
         if told == self.models:
             return
         self.models = told

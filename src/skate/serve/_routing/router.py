@@ -1,13 +1,13 @@
 """Which replica answers a request: one router per process and deployment.
 
-    handle.remote() ──► Router.assign ──► a replica that is release ──► the replica's actor
-                              │ none is release
-                              └─► waiting ──► when a replica becomes release, or a replica is added
+    handle.remote() ──► Router.assign ──► a replica with room ──► the replica's actor
+                              │ none has room
+                              └─► waiting ──► until a replica has room, or another one is added
 
-A replica is a replica as this router sees it: how many of its requests are there, and whether it
-has room. Other routers send to the same replicas; a replica that is full, or about to stop,
+A `RoutedReplica` is a replica as this router sees it: how many of its requests are there, and
+whether it has room. Other routers send to the same replicas; one that is full, or about to stop,
 refuses, and the request goes elsewhere or waits until the replica says that it has room. The
-controller tells which replicas there are; a replica whose replica died is left at once.
+controller tells which replicas there are; one whose process died is left at once.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from zlib import crc32
 
 import skate
 from skate._core.futures import value_now, when_done
-from skate.exceptions import ActorError, TaskCancelledError, TaskError
+from skate.exceptions import ActorError, StaleReferenceError, TaskCancelledError, TaskError
 from skate.serve._identity import DeploymentID
 from skate.serve._routing.requests import NOT_YET, RequestFailure, RequestRefused, RoutedRequest
-from skate.serve._routing.routed_replica import RoutedReplica
+from skate.serve._routing.routed_replica import ReplicaEntry, RoutedReplica
 from skate.serve.config import BackpressureConfig
 from skate.serve.exceptions import (
     BackPressureError,
@@ -38,19 +38,19 @@ from skate.serve.exceptions import (
 if TYPE_CHECKING:
     from skate.serve._identity import ReplicaHandle
     from skate.serve._routing.requests import Call
+    from skate.serve._routing.user_routing import RouterPlan, UserRouting
 
 
 class RoutingTable(NamedTuple):
     """Replicas and limits of a deployment, as the controller tells them to routers."""
 
-    replicas: tuple[
-        tuple[str, ReplicaHandle, tuple[str, ...]], ...
-    ] = ()  # tag, actor, loaded models
+    replicas: tuple[ReplicaEntry, ...] = ()
     max_ongoing_requests: int = 5
     max_queued_requests: int = -1
     backpressure: BackpressureConfig = BackpressureConfig()
     unavailable: str = ""  # why there will be no replicas
     metrics_interval_s: float = 0  # how often the load is to be told; 0: not at all
+    router: RouterPlan | None = None  # a router of the user's that chooses
 
 
 class Router:
@@ -65,6 +65,7 @@ class Router:
         self._replicas: list[RoutedReplica] = []
         self._waiting: deque[RoutedRequest] = deque()
         self._watchers: list[Callable[[], None]] = []
+        self._by_user: UserRouting | None = None  # who chooses instead of this one
         self.on_table: Callable[[RoutingTable], None] = lambda table: None
         self.on_queue: Callable[[], None] | None = None  # called when a request has to wait
 
@@ -78,6 +79,8 @@ class Router:
                 refusal = self._reason_to_refuse()
                 if refusal is None:
                     self._waiting.append(request)
+                    if self._by_user is not None:
+                        self._by_user.add(request)
                     if self.on_queue is not None:
                         self.on_queue()
                     return
@@ -203,11 +206,11 @@ class Router:
             self.table = table
             known = {replica.tag: replica for replica in self._replicas if not replica.closed}
             self._replicas = [
-                known.get(tag) or RoutedReplica(tag, actor, models)
-                for tag, actor, models in table.replicas
+                known.get(entry.tag) or RoutedReplica(entry) for entry in table.replicas
             ]
-            for replica, (_, _, models) in zip(self._replicas, table.replicas, strict=True):
-                replica.update_models(models)
+            for replica, entry in zip(self._replicas, table.replicas, strict=True):
+                replica.update(entry)
+            self._follow(table)
             for changed in self._watchers:
                 changed()
         self._has_table.set()
@@ -217,6 +220,25 @@ class Router:
         self._send_waiting()
         if is_first:
             self._refuse_surplus()
+
+    def _follow(self, table: RoutingTable) -> None:
+        """Have a router of the user's choose from now on, or no more."""
+        before = None if self._by_user is None else self._by_user.plan
+        if table.router != before:
+            self._choose_ourselves()
+            if table.router is not None:
+                from skate.serve._routing.user_routing import UserRouting
+
+                self._by_user = UserRouting(self, table.router)
+                for request in self._waiting:
+                    self._by_user.add(request)
+        if self._by_user is not None:
+            self._by_user.update(self._replicas, table.max_ongoing_requests)
+
+    def _choose_ourselves(self) -> None:
+        by_user, self._by_user = self._by_user, None
+        if by_user is not None:
+            by_user.end()
 
     def _refuse_surplus(self) -> None:
         """Refuse the last that came, now that it is known how many may wait."""
@@ -236,6 +258,7 @@ class Router:
             self.closed = True
             self.table = RoutingTable(unavailable=str(error))
             self._replicas = []
+            self._choose_ourselves()
         self._has_table.set()
         self._fail_waiting(error)
 
@@ -252,6 +275,8 @@ class Router:
         """Return a replica with room, if there is one."""
         if request.is_dispatched:
             return request.replica
+        if self._by_user is not None:
+            return None  # it will be chosen by `send_to`
         if request.model_id:
             return self._choose_for(request.model_id)
         return self._less_busy(self._replicas)
@@ -292,7 +317,7 @@ class Router:
 
     def _is_free(self, replica: RoutedReplica) -> bool:
         assert self.table is not None
-        return not replica.full and len(replica.in_flight) < self.table.max_ongoing_requests
+        return replica.has_room(self.table.max_ongoing_requests)
 
     def _reason_to_refuse(self) -> Exception | None:
         table = self.table
@@ -310,6 +335,10 @@ class Router:
 
     def _send_waiting(self) -> None:
         """Send what waits to whoever is free."""
+        by_user = self._by_user
+        if by_user is not None:
+            by_user.wake()
+            return
         while skate.is_initialized():  # a call after the end of a session would begin another
             with self.lock:
                 if not self._waiting or not self.table:
@@ -320,6 +349,27 @@ class Router:
                 request = self._waiting.popleft()
                 replica.add(request)
             self._send(request, replica)
+
+    def send_to(
+        self, request: RoutedRequest, replicas: Iterable[RoutedReplica]
+    ) -> RoutedReplica | None:
+        """Send a request that waits to the least busy of these; None if none has room."""
+        with self.lock:
+            replica = self._least(replicas) if self.table else None
+            if replica is None or request not in self._waiting or not skate.is_initialized():
+                return None
+            self._waiting.remove(request)
+            replica.add(request)
+        self._send(request, replica)
+        return replica
+
+    def give_up(self, request: RoutedRequest, error: Exception) -> None:
+        """Take a request from the queue for which no replica can be chosen."""
+        with self.lock:
+            if request not in self._waiting:
+                return
+            self._waiting.remove(request)
+        request.settle(RequestFailure(error))
 
     # -- sending -------------------------------------------------------------------------------
 
@@ -335,20 +385,28 @@ class Router:
                 request.method, request.id, request.model_id, *request.args, **request.kwargs
             )
         except Exception as error:  # what cannot be pickled, above all
-            with self.lock:
-                replica.in_flight.discard(request)
             cause = error.__cause__
-            request.settle(RequestFailure(cause if isinstance(cause, SkateServeError) else error))
+            self._fail(request, replica, cause if isinstance(cause, SkateServeError) else error)
             return
         with self.lock:
             request.replica = replica
             request.ref = ref
         if request._sent is not None:
             request.announce()
-        when_done(ref.completed() if request.stream else ref, lambda: self._answered(request, ref))
+        answered = ref.completed() if request.stream else ref
+        try:
+            when_done(answered, lambda: self._answered(request, ref))
+        except StaleReferenceError as error:  # the session has just ended
+            self._fail(request, replica, error)
         request.is_being_sent = False
         if request.cancelled:  # while it was on its way: it has an outcome, the replica runs it
             _cancel_call(request, ref)
+
+    def _fail(self, request: RoutedRequest, replica: RoutedReplica, error: Exception) -> None:
+        """End a request that could not be sent to this replica."""
+        with self.lock:
+            replica.in_flight.discard(request)
+        request.settle(RequestFailure(error))
 
     def _reserve(self, reservation: RoutedRequest, replica: RoutedReplica) -> None:
         reservation.settle(replica)
@@ -363,6 +421,8 @@ class Router:
             request.answered = True
             request.reached_nobody |= request.is_being_sent
             claimed = request.claimed
+            if self._by_user is not None and request.replica is not None:
+                self._by_user.note_answer(request, request.replica)
         if not claimed:
             self._fetch(request, ref)
         if self._waiting:
@@ -394,6 +454,8 @@ class Router:
                 return
             request.ref = None
             self._waiting.appendleft(request)
+            if self._by_user is not None:
+                self._by_user.add(request)
         self._send_waiting()
 
     def _remove(self, replica: RoutedReplica | None) -> None:
@@ -402,6 +464,9 @@ class Router:
             if replica is not None:
                 replica.closed = True
                 self._replicas = [other for other in self._replicas if other is not replica]
+                if self._by_user is not None and self.table is not None:
+                    self._by_user.note_death(replica)
+                    self._by_user.update(self._replicas, self.table.max_ongoing_requests)
 
     def _wait_for_room(self, replica: RoutedReplica) -> None:
         with self.lock:

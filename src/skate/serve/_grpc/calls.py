@@ -1,0 +1,176 @@
+"""One call by gRPC: whose it is, the replica's answer, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from skate._core.errors import format_remote_traceback
+from skate.serve import context as serve_context
+from skate.serve._replica import grpc_calls
+from skate.serve.context import RequestContext
+from skate.serve.exceptions import (
+    BackPressureError,
+    DeploymentUnavailableError,
+    gRPCStatusError,
+)
+from skate.serve.grpc_util import RayServegRPCContext
+
+if TYPE_CHECKING:
+    import grpc
+
+    from skate.serve._grpc.server import GrpcServer
+
+logger = logging.getLogger("skate.serve")
+
+_MAX_DETAILS = 4096  # characters; trailers of HTTP/2 are limited
+
+
+class GrpcCallError(Exception):
+    """A call ends with this status."""
+
+    def __init__(self, code: grpc.StatusCode, details: str) -> None:
+        super().__init__(code, details)
+        self.code = code
+        self.details = details
+
+    @classmethod
+    def not_found(cls, details: str) -> GrpcCallError:
+        """Return the failure of a call for something that is not there."""
+        import grpc
+
+        return cls(grpc.StatusCode.NOT_FOUND, details)
+
+
+class GrpcCall:
+    """Answers calls of one method."""
+
+    def __init__(self, server: GrpcServer, path: str, takes_stream: bool) -> None:
+        """Answer for the method at `path`, "/package.Service/Method"."""
+        self._server = server
+        self._method = path.rpartition("/")[2]
+        self._takes_stream = takes_stream
+
+    async def answer(self, message: Any, context: Any) -> bytes:
+        """Return the one answer to a call."""
+        sending = asyncio.Lock()
+        with ExitStack() as stack:
+            deadline = self._deadline()
+            try:
+                response = await self._ask(message, context, stack, sending)
+                payload, said = await _within(_value(response), deadline, response)
+            except Exception as error:
+                async with sending:
+                    await self._fail(context, error)
+            async with sending:
+                said._set_on_grpc_context(context, has_begun=self._takes_stream)
+                return payload  # type: ignore[no-any-return]
+
+    async def stream(self, message: Any, context: Any) -> AsyncIterator[bytes]:
+        """Yield the answers to a call."""
+        with ExitStack() as stack:
+            deadline = self._deadline()
+            try:
+                response = await self._ask(message, context, stack, None)
+                while True:
+                    item = await _within(_next(response), deadline, response)
+                    if isinstance(item, RayServegRPCContext):
+                        break
+                    yield item
+            except Exception as error:
+                await self._fail(context, error)
+            except GeneratorExit:  # the client is gone
+                response.cancel()
+                raise
+            item._set_on_grpc_context(context, has_begun=True)
+
+    def _deadline(self) -> float | None:
+        timeout = self._server.timeout_s
+        return None if not timeout else time.monotonic() + timeout
+
+    async def _ask(
+        self, message: Any, context: Any, stack: ExitStack, sending: asyncio.Lock | None
+    ) -> Any:
+        """Send the call to a replica, and return its response.
+
+        Args:
+            message: What the client has sent, or what yields it.
+            context: Which gRPC made.
+            stack: What ends with the call.
+            sending: Held while something is sent to the client; None if answers are, at any time.
+        """
+        stream = sending is None
+        said = dict(context.invocation_metadata())
+        request_id = said.get("request_id") or str(uuid.uuid4())
+        context.set_trailing_metadata([("request_id", request_id)])
+        name = said.get("application")
+        handle = (await self._server.handle_of(name)).options(
+            method_name=grpc_calls.STREAM if stream else grpc_calls.ANSWER,
+            multiplexed_model_id=said.get("multiplexed_model_id"),
+            session_id=said.get("session_id"),
+            stream=stream,
+        )
+        # Not to be reset: each call is a task of its own, and so has its own context.
+        serve_context._request.set(
+            RequestContext(route=handle.app_name, request_id=request_id, app_name=handle.app_name)
+        )
+        if self._takes_stream:
+            message = stack.enter_context(self._server.offered(message, context, sending))
+        return handle.remote(self._method, message, RayServegRPCContext(context))
+
+    async def _fail(self, context: Any, error: Exception) -> None:
+        """End the call with the status that an error stands for."""
+        code, details = self._status_of(error)
+        await context.abort(code, details[:_MAX_DETAILS], context.trailing_metadata() or ())
+
+    def _status_of(self, error: Exception) -> tuple[grpc.StatusCode, str]:
+        from grpc import StatusCode
+
+        if isinstance(error, GrpcCallError):
+            return error.code, error.details
+        if isinstance(error, gRPCStatusError) and error.grpc_code is not None:
+            return error.grpc_code, error.grpc_details or str(error.original_exception)
+        if isinstance(error, _TooLateError):
+            return (
+                StatusCode.DEADLINE_EXCEEDED,
+                f"Request timed out after {self._server.timeout_s} s",
+            )
+        if isinstance(error, BackPressureError):
+            return StatusCode.RESOURCE_EXHAUSTED, error.message
+        if isinstance(error, DeploymentUnavailableError):
+            shown = self._server.shows_errors
+            return StatusCode.UNAVAILABLE, error.message if shown else error.public_message
+        logger.error("request by gRPC failed\n%s", format_remote_traceback(error))
+        return StatusCode.INTERNAL, str(getattr(error, "cause", None) or error)
+
+
+class _TooLateError(Exception):
+    """There is no answer within the time that a call may take."""
+
+
+async def _within(coroutine: Any, deadline: float | None, response: Any) -> Any:
+    """Wait for something of a response; cancel that if it comes too late or nobody wants it."""
+    left = None if deadline is None else max(0.0, deadline - time.monotonic())
+    try:
+        return await asyncio.wait_for(coroutine, left)
+    except asyncio.CancelledError:
+        response.cancel()
+        raise
+    except asyncio.TimeoutError as error:
+        if deadline is None or time.monotonic() < deadline:
+            raise RuntimeError(str(error)) from error  # of the user's code
+        response.cancel()
+        raise _TooLateError from None
+
+
+async def _value(response: Any) -> Any:
+    return await response
+
+
+async def _next(response: Any) -> Any:
+    return await response.__anext__()

@@ -1,0 +1,71 @@
+"""What a replica's code measures by itself, told to the controller again and again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+from skate.serve._routing.routed_replica import packed
+
+logger = logging.getLogger("skate.serve")
+
+_LONGEST_INTERVAL_SECONDS = 1.0  # between measurements that policies decide by
+
+
+class StatsPlan(NamedTuple):
+    """How often to measure, how long that may take, and whether numbers are expected; all else
+    is packed."""
+
+    interval_s: float
+    timeout_s: float | None
+    numbers: bool = False
+
+    @classmethod
+    def of_numbers(cls, interval_s: float) -> StatsPlan:
+        """Plan what policies decide by."""
+        return cls(min(interval_s, _LONGEST_INTERVAL_SECONDS), None, True)
+
+
+def dictionary(method: str, found: Any) -> dict[str, Any]:
+    """Return what a method of the user's has returned, which is a dictionary or None."""
+    if found is not None and not isinstance(found, dict):
+        raise TypeError(f"{method} must return a dictionary; got {found!r}")
+    return found or {}
+
+
+class StatsReports:
+    """Asks the user's code for its measurements, and passes them on."""
+
+    def __init__(
+        self,
+        method: str,
+        measure: Callable[[], Awaitable[Any]],
+        tell: Callable[[Any], object],
+        plan: StatsPlan,
+    ) -> None:
+        self._method = method
+        self._measure = measure
+        self._tell = tell
+        self._plan = plan
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                self._tell(await self._stats())
+            except Exception:
+                logger.exception("%s failed, which returns values by their names", self._method)
+            await asyncio.sleep(self._plan.interval_s)
+
+    async def _stats(self) -> dict[str, float] | bytes:
+        found = await asyncio.wait_for(self._measure(), self._plan.timeout_s)
+        stats = dictionary(self._method, found)
+        if self._plan.numbers:
+            return {str(name): float(value) for name, value in stats.items()}
+        return packed(stats)
+
+    def end(self) -> None:
+        """Ask no more."""
+        self._task.cancel()

@@ -1,0 +1,141 @@
+"""What routers of users are told, and that HTTP asks them too: in sessions of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any, ClassVar
+
+import httpx
+import pytest
+
+import skate
+from skate import serve
+from skate.serve.config import RequestRouterConfig
+from skate.serve.request_router import PendingRequest, ReplicaID, RequestRouter, RunningReplica
+from tests.support import eventually
+
+
+class Records(RequestRouter):
+    """Sends to the first by name, and keeps what it is told in this process."""
+
+    told: ClassVar[list[Any]] = []
+
+    async def choose_replicas(
+        self, candidate_replicas: list[RunningReplica], pending_request: Any = None
+    ) -> list[list[RunningReplica]]:
+        self.told.append(pending_request)
+        return [[min(candidate_replicas, key=lambda replica: replica.replica_id.unique_id)]]
+
+    def on_request_routed(
+        self, pending_request: PendingRequest, replica_id: ReplicaID, result: Any
+    ) -> None:
+        self.told.append((pending_request.metadata.internal_request_id, replica_id.unique_id))
+
+    def on_request_completed(self, replica_id: ReplicaID, internal_request_id: str) -> None:
+        self.told.append((internal_request_id, replica_id.unique_id))
+
+
+@serve.deployment(
+    num_replicas=3, request_router_config=RequestRouterConfig(request_router_class=Records)
+)
+def name(request: object) -> str:
+    return serve.get_replica_context().replica_id.unique_id
+
+
+def test_it_chooses_for_requests_over_http() -> None:
+    skate.init(num_cpus=2)
+    serve.start(http_options={"port": 0})
+    handle = serve.run(name.bind())
+    answers = {httpx.get(serve.http_address()).text for _ in range(6)}
+    assert answers == {handle.remote(0).result()}
+    serve.shutdown()
+    skate.shutdown()
+
+
+def test_what_a_router_is_told() -> None:
+    skate.init(engine="inline")
+    serve.start(proxy_location="Disabled")
+    handle = serve.run(name.bind())
+    Records.told.clear()
+    who = handle.options(session_id="s", multiplexed_model_id="m").remote(5).result()
+    eventually(lambda: len(Records.told) == 3)
+    pending, sent, answered = Records.told
+    known = pending.metadata
+    assert pending.args == [5]
+    assert [known.call_method, known.session_id, known.multiplexed_model_id] == [
+        "__call__",
+        "s",
+        "m",
+    ]
+    assert sent == answered == (known.internal_request_id, who)
+    serve.shutdown()
+    skate.shutdown()
+    eventually(lambda: "skate-serve-routing" not in [t.name for t in threading.enumerate()])
+
+
+class Answers(RequestRouter):
+    """Returns what the request brings along."""
+
+    async def choose_replicas(
+        self, candidate_replicas: list[RunningReplica], pending_request: Any = None
+    ) -> Any:
+        chosen = pending_request.args[0]
+        return candidate_replicas if chosen == "flat" else chosen
+
+
+@serve.deployment(request_router_config=RequestRouterConfig(request_router_class=Answers))
+def unreached(chosen: object) -> None: ...
+
+
+def test_what_is_no_list_of_replicas_is_named() -> None:
+    skate.init(engine="inline")
+    serve.start(proxy_location="Disabled")
+    handle = serve.run(unreached.bind())
+    for wrong in ("flat", [["stranger"]], 7):
+        with pytest.raises(TypeError, match=r"choose_replicas of Answers returns lists .*; got"):
+            handle.remote(wrong).result(timeout_s=5)
+    with pytest.raises(TimeoutError, match=r"within 0\.1 s: no replica has taken it"):
+        handle.remote([]).result(timeout_s=0.1)
+    serve.shutdown()
+    skate.shutdown()
+
+
+def test_a_router_without_its_method_is_refused_at_once() -> None:
+    class Lacks(RequestRouter): ...
+
+    config = RequestRouterConfig(request_router_class=Lacks)
+    skate.init(engine="inline")
+    with pytest.raises(TypeError, match="Lacks does not define choose_replicas"):
+        serve.run(unreached.options(request_router_config=config).bind())
+    serve.shutdown()
+    skate.shutdown()
+
+
+class Hesitates(RequestRouter):
+    """Never comes to a decision, and notes who gave up waiting for one."""
+
+    given_up: ClassVar[list[Any]] = []
+
+    async def choose_replicas(
+        self, candidate_replicas: list[RunningReplica], pending_request: Any = None
+    ) -> list[list[RunningReplica]]:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.given_up.append(pending_request.args)
+        return []
+
+
+def test_a_router_that_hangs_is_not_asked_any_longer_than_the_request_lasts() -> None:
+    skate.init(engine="inline")
+    serve.start(proxy_location="Disabled")
+    config = RequestRouterConfig(request_router_class=Hesitates)
+    handle = serve.run(unreached.options(request_router_config=config).bind())
+    responses = [handle.remote(number) for number in range(3)]
+    with pytest.raises(TimeoutError):
+        responses[2].result(timeout_s=0.1)
+    responses[1].cancel()
+    eventually(lambda: Hesitates.given_up == [[1]])
+    serve.shutdown()
+    skate.shutdown()
