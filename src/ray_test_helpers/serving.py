@@ -11,13 +11,16 @@ from typing import Any
 import skate
 from skate import serve
 from skate.compat.parts.inside import Absent
+from skate.compat.parts.serving.client import get_global_client
 from skate.serve import _client
 from skate.serve._identity import DEFAULT_APP
 from skate.serve._status import ApplicationStatus, ReplicaState
 
 TELEMETRY_ROUTE_PREFIX = "/telemetry"
 STORAGE_ACTOR_NAME = "storage"
+SERVE_INSTANCE_SIGNAL_ACTOR_NAME = "signal123"
 TEST_METRICS_EXPORT_PORT = 9999
+PROMETHEUS_METRICS_TIMEOUT_S = 5
 
 
 def check_ray_started() -> bool:
@@ -40,17 +43,21 @@ def get_application_urls(
     from_proxy_manager: bool = False,
 ) -> list[str]:
     """Where an application answers: one address, which all replicas share."""
-    if getattr(protocol, "value", protocol) != "HTTP":
-        raise ValueError(f"skate answers HTTP only; got {protocol!r}")
+    if getattr(protocol, "value", protocol) == "gRPC":
+        return [_grpc_address(use_localhost)]
     routes = skate.get(_client.connect().controller.routes.remote())
     prefixes = [prefix for prefix, id in routes.items() if id.app_name == app_name]
     prefix = "" if exclude_route_prefix or not prefixes else prefixes[0]
-    address = serve.http_address()
-    if use_localhost:
-        address = f"http://localhost:{address.rpartition(':')[2]}"
+    host = "localhost" if use_localhost else skate.util.get_node_ip_address()
+    address = f"http://{host}:{serve.http_address().rpartition(':')[2]}"
     if is_websocket:
         address = address.replace("http", "ws", 1)
     return [(address + prefix).rstrip("/")]
+
+
+def _grpc_address(use_localhost: bool) -> str:
+    port = serve.grpc_address().rpartition(":")[2]
+    return f"{'localhost' if use_localhost else skate.util.get_node_ip_address()}:{port}"
 
 
 def get_application_url(
@@ -110,6 +117,24 @@ def get_num_alive_replicas(deployment_name: str, app_name: str = DEFAULT_APP) ->
     return deployment.replica_states.get(ReplicaState.RUNNING, 0)
 
 
+def get_node_id() -> str:
+    return skate.get_runtime_context().get_node_id()
+
+
+def check_num_alive_nodes(target: int) -> bool:
+    assert sum(node["Alive"] for node in skate.nodes()) == target
+    return True
+
+
+def get_deployment_details(
+    deployment_name: str, app_name: str = DEFAULT_APP, _client: Any = None
+) -> dict[str, Any]:
+    client: Any = _client or get_global_client()
+    found = client.get_serve_details()["applications"]
+    details: dict[str, Any] = found[app_name]["deployments"][deployment_name]
+    return details
+
+
 def check_num_replicas_eq(
     name: str, target: int, app_name: str = DEFAULT_APP, use_controller: bool = False
 ) -> bool:
@@ -138,39 +163,9 @@ async def send_signal_on_cancellation(signal_actor: Any) -> AsyncIterator[None]:
     """Waits until it is cancelled, and tells the signal so."""
     try:
         yield
-        await asyncio.sleep(100_000)
-    except asyncio.CancelledError:
+        await asyncio.Event().wait()
+    except (asyncio.CancelledError, skate.exceptions.TaskCancelledError):
         await signal_actor.send.remote()
-        raise
-
-
-@skate.remote(num_cpus=0)
-class SharedCounter:
-    """A number that processes share."""
-
-    def __init__(self) -> None:
-        self._count = 0
-
-    def inc(self) -> int:
-        self._count += 1
-        return self._count
-
-    def get(self) -> int:
-        return self._count
-
-
-@skate.remote(num_cpus=0)
-class SharedFlag:
-    """A switch that processes share."""
-
-    def __init__(self, initial_value: bool = False) -> None:
-        self._value = initial_value
-
-    def set(self, value: bool = True) -> None:
-        self._value = value
-
-    def get(self) -> bool:
-        return self._value
 
 
 def tlog(text: str, level: str = "INFO") -> None:

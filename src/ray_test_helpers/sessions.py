@@ -5,8 +5,11 @@ from ray.tests.conftest import *
 
 from __future__ import annotations
 
+import argparse
 import json
 import logging
+import os
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -66,6 +69,7 @@ ray_start_regular_shared = _session("module")
 ray_start_regular_shared_2_cpus = _session("module", num_cpus=2)
 ray_start_10_cpus_shared = _session("module", num_cpus=10)
 ray_start_regular_with_external_redis = _session()
+ray_start_with_dashboard = _session(include_dashboard=True)
 class_ray_instance = _session("class", num_cpus=None)
 
 
@@ -94,6 +98,21 @@ def ray_start_with_env_vars(request: Any, monkeypatch: Any) -> Iterator[Any]:
 def shutdown_only() -> Iterator[None]:
     yield None
     skate.shutdown()
+
+
+@_fixture()
+def shutdown_only_with_initialization_check() -> Iterator[None]:
+    """There is no session yet, and none is left."""
+    assert not skate.is_initialized()
+    yield None
+    skate.shutdown()
+
+
+@_fixture()
+def set_override_dashboard_url(monkeypatch: Any, request: Any) -> None:
+    """The page has another address, as behind a proxy."""
+    url = getattr(request, "param", "https://external_dashboard_url")
+    monkeypatch.setenv("RAY_OVERRIDE_DASHBOARD_URL", url)
 
 
 @_fixture()
@@ -224,6 +243,41 @@ def temp_file(tmp_path: Path) -> Iterator[Any]:
 @_fixture()
 def enable_pickle_debug(monkeypatch: Any) -> None:
     monkeypatch.setenv("RAY_PICKLE_VERBOSE_DEBUG", "1")
+
+
+# -- clusters of the command line -----------------------------------------------------------------
+
+
+@contextmanager
+def _started_by(command: str) -> Iterator[str]:
+    """The machine has what `ray start` is told; yields the address for `init`."""
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    parser.add_argument("--num-cpus", type=float)
+    parser.add_argument("--num-gpus", type=float, default=0)
+    parser.add_argument("--resources", type=json.loads, default={})
+    told = parser.parse_known_args(shlex.split(command))[0]
+    cluster = Cluster()
+    cpus = told.num_cpus if told.num_cpus is not None else os.cpu_count() or 1
+    cluster.add_node(num_cpus=cpus, num_gpus=told.num_gpus, resources=told.resources)
+    try:
+        yield cluster.address
+    finally:
+        skate.shutdown()
+        cluster.shutdown()
+
+
+def _by_command(scope: str) -> Callable[..., Any]:
+    def started(request: Any) -> Iterator[str]:
+        given = getattr(request, "param", "ray start --head --num-cpus=1")
+        with _started_by(given["cmd"] if isinstance(given, dict) else given) as address:
+            yield address
+
+    return _fixture(scope=scope)(started)
+
+
+call_ray_start = call_ray_start_context = _by_command("function")
+call_ray_start_shared = _by_command("module")
+call_ray_stop_only = shutdown_only
 
 
 @_fixture()

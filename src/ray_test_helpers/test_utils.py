@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
-import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from typing import Any
 
 import skate
 from ray_test_helpers import processes, subscriptions
+from skate.compat.parts.core.network_utils import find_free_port as find_free_port
 from skate.util import placement_group_table, remove_placement_group
 from skate.util.state import list_actors
 
@@ -210,12 +210,6 @@ def same_elements(elems_a: Any, elems_b: Any) -> bool:
             return False
         rest.remove(one)
     return not rest
-
-
-def find_free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        return int(probe.getsockname()[1])
 
 
 def get_other_nodes(cluster: Any, exclude_head: bool = False) -> list[Any]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import pickle
 import tempfile
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,34 @@ import cloudpickle
 
 from skate._run.checkpoint import Checkpoint
 from skate.compat.parts.training.storage import StorageContext
+from skate.data.preprocessor import Preprocessor
 
 _FILE = "data.pkl"  # programs read and write it themselves, too
+
+
+class DummyPreprocessor(Preprocessor):
+    """Changes single batches by `transform`, if there is one, and datasets not at all."""
+
+    _is_fittable = False
+
+    def __init__(self, transform: Callable[[Any], Any] | None = None) -> None:
+        self.id = uuid.uuid4()
+        self.has_preprocessed = False
+        self._change = transform or (lambda batch: batch)
+
+    def transform_batch(self, data: Any) -> Any:
+        self.has_preprocessed = True
+        return self._change(data)
+
+    def _transform_pandas(self, df: Any) -> Any:
+        return df
+
+    def __eq__(self, other: object) -> bool:
+        """Copies of one are equal."""
+        return isinstance(other, DummyPreprocessor) and self.id == other.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
 
 
 @contextlib.contextmanager
@@ -44,3 +71,27 @@ def mock_storage_context(
     copied behind the program's back, so that there is no syncer to delete."""
     place = storage_path or tempfile.mkdtemp(prefix="storage_")
     return storage_context_cls(place, exp_name, trial_dir_name="trial_name")
+
+
+def _create_mock_custom_fs(custom_fs_root_dir: Path) -> Any:
+    """Return an Arrow file system whose paths are below a folder, which is made."""
+    from fsspec.implementations.dirfs import DirFileSystem
+    from fsspec.implementations.local import LocalFileSystem
+    from pyarrow.fs import FSSpecHandler, PyFileSystem
+
+    custom_fs_root_dir.mkdir(parents=True, exist_ok=True)
+    below = DirFileSystem(path=str(custom_fs_root_dir), fs=LocalFileSystem())
+    return PyFileSystem(FSSpecHandler(below))
+
+
+@contextlib.contextmanager
+def _resolve_storage_type(
+    storage_path_type: str | None, tmp_path: Path
+) -> Iterator[tuple[str | None, Any]]:
+    """Yield a place to store a run, and its file system, of a kind: "nfs", "custom_fs" or None."""
+    if storage_path_type == "custom_fs":
+        yield "mock_bucket", _create_mock_custom_fs(tmp_path / "custom_fs")
+    elif storage_path_type in (None, "nfs"):
+        yield (str(tmp_path / "fake_nfs") if storage_path_type else None), None
+    else:
+        raise NotImplementedError(f"there is no {storage_path_type!r} to test with here")

@@ -124,18 +124,51 @@ def test_build_writes_a_config(folder: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("command", [("serve", "build", "--as-ray"), ("ray", "serve", "build")])
+def test_applications_that_say_import_ray(tmp_path: Path, command: tuple[str, ...]) -> None:
+    (tmp_path / "shop.py").write_text(
+        "import ray, skate\n"
+        "from ray import serve\n"
+        "assert ray.get is skate.get\n"
+        "app = serve.deployment(lambda: 1).options(name='One').bind()\n"
+    )
+    done = run_program(
+        [sys.executable, "-m", "skate", *command, "shop:app"], cwd=tmp_path, timeout=PATIENCE
+    )
+    (app,) = yaml.safe_load(done.stdout)["applications"]
+    assert [one["name"] for one in app["deployments"]] == ["One"]
+
+
+def test_programs_for_ray_find_the_command_serve(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(
+        "from ray import serve\napp = serve.deployment(lambda: 1).options(name='One').bind()\n"
+    )
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import subprocess\n"
+        "subprocess.run(['serve', 'build', '-d', '.', 'shop:app'], check=True)\n"
+        "here = ['serve', 'status', '--port', '1', '-a', 'http://localhost:8265']\n"
+        "assert b'port 1' in subprocess.run(here, stderr=subprocess.PIPE).stderr\n"
+        "there = ['serve', 'status', '-a', 'http://10.0.0.1:8265']\n"
+        "assert b'another machine' in subprocess.run(there, stderr=subprocess.PIPE).stderr\n"
+    )
+    command = [sys.executable, "-m", "skate", "run", "--as-ray", str(program)]
+    done = run_program(command, cwd=tmp_path, check=True, timeout=PATIENCE)
+    assert "One" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
         (("status", "--port", "1"), "no instance of skate.serve of yours answers at port 1"),
-        (("run", "shop:app", "price=1"), "takes no arguments"),
+        (("run", "shop:app", "price=1"), "is an application, and takes none"),
         (("run", "shop:build", "price"), "KEY=VALUE"),
         (("run", "shop:nope"), "there is no 'nope' in "),
         (("run", "shop:nope"), "shop.py; it has serve, Price, Shop, app, base, based, build"),
         (("run", "shpo:app"), "there is no module 'shpo', neither installed nor in "),
         (("run", "shpo:app"), "which has shop"),
         (("build", "shop:nope"), "there is no 'nope' in "),
-        (("run", "shop:Shop"), "neither an application"),
+        (("run", "shop:Shop"), "Expected a built Serve application"),
         (("run", "missing.yaml"), "No such file"),
         (("run", "--runtime-env-json", "3", "shop:app"), "environment is a dictionary; got 3"),
     ],

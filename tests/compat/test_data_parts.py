@@ -16,6 +16,7 @@ def as_ray():
 
 def test_fixtures_and_helpers_can_be_imported():
     import ray.data.tests.conftest as fixtures
+    import ray.data.tests.mock_http_server as server
     from ray.data.tests.conftest import restore_data_context, target_max_block_size  # noqa: F401
     from ray.data.tests.test_util import ConcurrencyCounter
     from ray.data.tests.util import (
@@ -27,6 +28,7 @@ def test_fixtures_and_helpers_can_be_imported():
     )
 
     assert "ds_pandas_multi_column_format" in fixtures.__all__
+    assert {"http_file", "http_server"} <= set(server.__all__)
     assert named_values(["a", "b"], [(1, 2)]) == [{"a": 1, "b": 2}]
     assert extract_values("a", named_values("a", [1, 2])) == [1, 2]
     assert column_udf("a", abs)({"a": -1, "b": 0}) == {"a": 1}
@@ -35,6 +37,24 @@ def test_fixtures_and_helpers_can_be_imported():
     with gen_bin_files(2) as (folder, paths):
         assert sorted(os.listdir(folder)) == ["0.bin", "1.bin"]
         assert os.path.getsize(paths[1]) == 500
+
+
+def test_columns_of_tensors_are_joined():
+    import numpy as np
+    from ray.data._internal.tensor_extensions.arrow import (
+        ArrowTensorArray,
+        ArrowVariableShapedTensorType,
+        concat_tensor_arrays,
+        unify_tensor_arrays,
+    )
+
+    small, large = np.arange(4).reshape(1, 2, 2), np.arange(18).reshape(2, 3, 3)
+    columns = [ArrowTensorArray.from_numpy(array) for array in (small, large)]
+    assert isinstance(concat_tensor_arrays(columns).type, ArrowVariableShapedTensorType)
+    first, second = unify_tensor_arrays(columns)
+    assert first.type == second.type
+    assert [len(first), len(second)] == [1, 2]
+    assert (second.to_numpy()[1] == large[1]).all()
 
 
 def test_what_is_unknown_fails_when_it_is_used():
@@ -81,6 +101,98 @@ def test_small_helpers():
     assert builder.num_rows() == 2
     assert builder.build().to_pydict() == {"a": [1, 2]}
     assert len(ArrowTensorArray.from_numpy([[1, 2]])) == len(TensorArray([[1, 2]])) == 1
+
+
+def test_a_function_that_fails_is_logged_where_ray_does(caplog):
+    import ray
+    import ray.data
+
+    def fails(row):
+        raise ZeroDivisionError("by zero")
+
+    ray.init(local_mode=True)
+    try:
+        with pytest.raises(ZeroDivisionError):
+            ray.data.range(1).map(fails).take_all()
+    finally:
+        ray.shutdown()
+    found = [record for record in caplog.records if record.name == "ray.data.exceptions"]
+    assert "user code: ZeroDivisionError" in found[0].getMessage()
+    assert "Full stack trace" in found[1].getMessage()
+
+
+def test_pickles_in_archives_are_read_where_ray_is_told_to(tmp_path, monkeypatch):
+    import io
+    import pickle
+    import tarfile
+
+    import ray
+    import ray.data
+
+    with tarfile.open(tmp_path / "one.tar", "w") as archive:
+        content = pickle.dumps({"a": 1})
+        member = tarfile.TarInfo("0.pkl")
+        member.size = len(content)
+        archive.addfile(member, io.BytesIO(content))
+    ray.init(local_mode=True)
+    try:
+        with pytest.raises(ValueError, match="pickled Python objects"):
+            ray.data.read_webdataset(str(tmp_path)).take_all()
+        monkeypatch.setenv("RAY_DATA_WEBDATASET_ALLOW_UNSAFE_DESERIALIZATION", "1")
+        assert ray.data.read_webdataset(str(tmp_path)).take_all()[0]["pkl"] == {"a": 1}
+    finally:
+        ray.shutdown()
+
+
+def test_columns_of_a_selection():
+    import pyarrow as pa
+    from ray.data.expressions import col, exprlist_to_fields, star
+
+    schema = pa.schema([("a", pa.int32()), ("b", pa.float32())])
+    made = exprlist_to_fields([star(), (col("a") + 1).alias("a"), col("b").alias("c")], schema)
+    expected = [("a", pa.int64()), ("b", pa.float32()), ("c", pa.float32())]
+    assert pa.schema(made) == pa.schema(expected)
+    assert exprlist_to_fields([col("missing")], schema) is None
+
+
+def test_arrays_as_tensors():
+    import numpy as np
+    import pyarrow as pa
+    import torch
+    from ray.air._internal.torch_utils import convert_ndarray_batch_to_torch_tensor_batch
+    from ray.data.util.torch_utils import (
+        arrow_batch_to_tensors,
+        convert_ndarray_to_torch_tensor,
+        move_tensors_to_device,
+    )
+
+    fixed = np.ones(2)
+    fixed.flags.writeable = False
+    assert convert_ndarray_to_torch_tensor(fixed, torch.float32).dtype == torch.float32
+    ragged = np.array([np.ones(1), np.ones(2)], dtype=object)
+    with pytest.raises(RuntimeError, match="different shapes"):
+        convert_ndarray_to_torch_tensor(ragged)
+    made = convert_ndarray_batch_to_torch_tensor_batch({"a": fixed}, {"a": torch.int64})
+    assert made["a"].tolist() == [1, 1]
+    table = pa.table({"a": pa.chunked_array([[1], [2, 3]])})
+    chunks = arrow_batch_to_tensors(table)
+    assert [chunk.tolist() for chunk in chunks["a"]] == [[1], [2, 3]]
+    assert arrow_batch_to_tensors(table, combine_chunks=True)["a"].tolist() == [1, 2, 3]
+    assert move_tensors_to_device(chunks, "cpu")["a"].tolist() == [1, 2, 3]
+
+
+def test_types_of_tensors_are_printed_as_in_ray():
+    import pyarrow as pa
+    from ray.data import Schema
+    from ray.data.extensions import ArrowTensorType, ArrowVariableShapedTensorType
+
+    fixed, ragged = (
+        ArrowTensorType((2, 3), pa.float64()),
+        ArrowVariableShapedTensorType(pa.int8(), 2),
+    )
+    text = repr(Schema(pa.schema([("a", fixed), ("b", ragged)])))
+    assert "ArrowTensorTypeV2(shape=(2, 3), dtype=double)" in text
+    assert "ArrowVariableShapedTensorType(ndim=2, dtype=int8)" in text
 
 
 def test_a_module_that_is_needed():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import os
 import sys
@@ -84,8 +85,7 @@ def test_the_state_of_the_machine() -> None:
     assert ray.state.available_resources_per_node()[node["node_id"]]["CPU"] <= 2
     assert ray.services.get_node_ip_address()
     assert ray._private.state.current_node_id() in ray._private.state.node_ids()
-    with pytest.raises(NotImplementedError, match="a service of a Ray cluster"):
-        list_logs()
+    assert list_logs(node_id=node["node_id"]) == {}
 
 
 def test_actors_in_the_words_of_tables() -> None:
@@ -139,13 +139,18 @@ def test_keys_and_values() -> None:
 
 def test_the_inside_of_ray_can_be_imported_and_not_used() -> None:
     import ray
-    from ray._common.network_utils import parse_address
+    from ray._common.network_utils import node_ip_address_from_perspective
     from ray._private.ray_constants import ID_SIZE, NO_SUCH_NUMBER
     from ray._raylet import GcsClient
     from ray.core.generated import gcs_pb2
 
     assert ID_SIZE == 28
-    for absent in (parse_address, NO_SUCH_NUMBER.of_any, GcsClient, gcs_pb2.ActorTableData):
+    for absent in (
+        node_ip_address_from_perspective,
+        NO_SUCH_NUMBER.of_any,
+        GcsClient,
+        gcs_pb2.ActorTableData,
+    ):
         with pytest.raises(NotImplementedError, match="inside of Ray"):
             absent()
 
@@ -504,8 +509,8 @@ def test_names_that_programs_import_at_their_top() -> None:
     assert ray.Language.PYTHON.name == "PYTHON"
     assert isinstance(ray.client(), ray.ClientBuilder)
     assert ActorGroup.__name__ == "ActorGroup"
-    with pytest.raises(NotImplementedError):
-        StateResource("actors")
+    assert StateResource("actors") is StateResource.ACTORS
+    assert ray._private.profiling.profile is skate.util.profile
     assert all(isinstance(row, ActorState) for row in ray.util.state.list_actors())
 
 
@@ -530,14 +535,36 @@ def test_the_table_of_placement_groups_by_id() -> None:
     assert list(ray.state.placement_group_table()) == [group.id.hex()]
 
 
+def test_callbacks_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ray.train import UserCallback
+    from ray.train.v2._internal.callbacks.env_callback import _initialize_env_callbacks
+    from ray.train.v2._internal.constants import RAY_TRAIN_CALLBACKS_ENV_VAR
+    from ray.train.v2._internal.execution.callback import RayTrainCallback
+
+    assert issubclass(UserCallback, RayTrainCallback)
+    monkeypatch.setenv(RAY_TRAIN_CALLBACKS_ENV_VAR, "ray.train.UserCallback")
+    assert [type(callback) for callback in _initialize_env_callbacks()] == [UserCallback]
+
+
+def test_temporary_folders_of_checkpoints(tmp_path: Path) -> None:
+    from ray.train._checkpoint import _CHECKPOINT_TEMP_DIR_PREFIX, Checkpoint
+
+    place = Path(Checkpoint.from_directory(tmp_path).to_directory())
+    assert place.name.startswith(_CHECKPOINT_TEMP_DIR_PREFIX)
+    place.rmdir()
+
+
 def test_whether_there_is_a_session(tmp_path: Path) -> None:
+    import ray
     from ray import tune
     from ray.train._internal.session import get_session
 
     assert get_session() is None
+    assert ray.train._internal.session.get_session is get_session
     run = tune.RunConfig(storage_path=str(tmp_path), name="run")
-    tuner = tune.Tuner(lambda config: {"inside": get_session() is not None}, run_config=run)
-    assert tuner.fit()[0].metrics["inside"] is True
+    tuner = tune.Tuner(lambda config: {"path": get_session().storage.path}, run_config=run)
+    (result,) = tuner.fit()
+    assert result.metrics["path"] == result.path
 
 
 def test_a_table_of_the_objects() -> None:
@@ -583,3 +610,145 @@ def test_errors_have_the_names_that_the_program_knows() -> None:
         ray.get(outer.remote())
     assert repr(caught.value).startswith("RayTaskError(ZeroDivisionError)(")
     assert "\nray.exceptions.RayTaskError(ZeroDivisionError): ray::inner()" in str(caught.value)
+
+
+def test_the_commands_have_the_paths_of_ray() -> None:
+    from ray.scripts.scripts import cli
+    from ray.util.state.state_cli import ray_get, ray_list, summary_state_cli_group
+
+    commands: Any = cli.commands
+    assert commands["list"] is ray_list
+    assert commands["get"] is ray_get
+    assert commands["summary"] is summary_state_cli_group
+
+
+@pytest.mark.parametrize("text", ["key", "key=", "=value", "!=value", "key>value", "!=key!=value"])
+def test_filters_of_the_commands_that_are_none(text: str) -> None:
+    from ray.util.state.state_cli import _parse_filter
+
+    assert _parse_filter("key!=value=1") == ("key", "!=", "value=1")
+    with pytest.raises(ValueError, match="KEY=VALUE"):
+        _parse_filter(text)
+
+
+def test_rows_as_the_commands_show_them() -> None:
+    from ray.util.state.common import ActorState
+    from ray.util.state.state_cli import AvailableFormat, format_list_api_output
+
+    rows = [ActorState(dict.fromkeys(ActorState.list_columns(), 1))]
+    (row,) = json.loads(
+        format_list_api_output(rows, schema=ActorState, format=AvailableFormat.JSON)
+    )
+    assert row.keys() == ActorState.base_columns()
+    assert "NUM_RESTARTS" in format_list_api_output(rows, schema=ActorState, detail=True)
+    with pytest.raises(ValueError, match="json"):
+        format_list_api_output(rows, schema=ActorState, format="xml")
+
+
+def test_columns_of_rows_of_ones_own() -> None:
+    from ray.util.state.common import StateSchema, state_column
+
+    @dataclasses.dataclass
+    class Pet(StateSchema):
+        name: str = state_column(filterable=True)
+        weight: int = state_column(filterable=False, detail=True)
+
+    assert (Pet.columns(), Pet.base_columns()) == ({"name", "weight"}, {"name"})
+    assert Pet.filterable_columns() == {"name"}
+    assert Pet("Tom")["weight"] is None
+
+
+def test_the_client_of_the_state() -> None:
+    import ray
+    from ray.util.state import StateApiClient
+    from ray.util.state.common import GetApiOptions, ListApiOptions, StateResource, SummaryResource
+
+    actor = ray.remote(Keeper).remote()
+    ray.get(actor.__ray_ready__.remote())
+    client = StateApiClient()
+    (row,) = client.list(StateResource.ACTORS, ListApiOptions(limit=5), True)
+    assert client.get(StateResource.ACTORS, row["actor_id"], GetApiOptions()) == row
+    assert client.summary(SummaryResource.ACTORS)["cluster"]["total_actors"] == 1
+    with_driver = client.list(StateResource.TASKS, ListApiOptions(exclude_driver=False), True)
+    without = client.list(StateResource.TASKS, ListApiOptions(), True)
+    assert [row["type"] for row in with_driver[len(without) :]] == ["DRIVER_TASK"]
+
+
+def test_configurations_of_which_some_fields_stay() -> None:
+    from ray.air._internal.config import ensure_only_allowed_dataclass_keys_updated as check
+    from ray.train import ScalingConfig
+
+    check(ScalingConfig(num_workers=2), ["num_workers"])
+    with pytest.raises(ValueError, match=r"num_workers.*to be updated"):
+        check(ScalingConfig(num_workers=2), ["use_gpu"])
+    with pytest.raises(ValueError, match=r"nobody.*are not present in"):
+        check(ScalingConfig(), ["nobody"])
+
+
+def test_the_loop_of_a_training_knows_that_it_is_one(tmp_path: Path) -> None:
+    from ray.train import DataParallelTrainer, RunConfig, ScalingConfig, report
+    from ray.train.utils import _in_ray_train_worker
+
+    def loop() -> None:
+        report({"inside": _in_ray_train_worker()})
+
+    for workers in (0, 1):
+        result = DataParallelTrainer(
+            loop,
+            scaling_config=ScalingConfig(num_workers=workers),
+            run_config=RunConfig(storage_path=str(tmp_path)),
+        ).fit()
+        assert result.metrics["inside"]
+    assert not _in_ray_train_worker()
+
+
+def test_a_preprocessor_that_changes_nothing() -> None:
+    from ray.train.tests.dummy_preprocessor import DummyPreprocessor
+
+    same, other = DummyPreprocessor(), DummyPreprocessor(lambda batch: batch + 1)
+    assert (same.transform_batch(1), other.transform_batch(1)) == (1, 2)
+    assert same.has_preprocessed
+    assert same != other
+
+
+def test_what_is_taken_from_the_inside_for_torch() -> None:
+    import torch
+    from ray.air._internal.torch_utils import contains_tensor, load_torch_model
+
+    model, other = torch.nn.Linear(1, 1), torch.nn.Linear(1, 1)
+    assert load_torch_model(model) is model
+    loaded = load_torch_model(model.state_dict(), other)
+    assert loaded is other
+    assert torch.equal(loaded.weight, model.weight)
+    with pytest.raises(ValueError, match="model_definition"):
+        load_torch_model(model.state_dict())
+    assert contains_tensor({"a": [1, (torch.ones(1),)]})
+    assert not contains_tensor({"a": [1, ("x",)]})
+
+
+def test_errors_without_the_frames_of_a_library() -> None:
+    from ray.air._internal.util import StartTraceback, find_free_port, skip_exceptions
+
+    def library(depth: int) -> None:
+        if depth:
+            library(depth - 1)
+        try:
+            raise ValueError("of the user")
+        except ValueError as error:
+            raise StartTraceback from error
+
+    with pytest.raises(StartTraceback) as caught:
+        library(3)
+    shown = skip_exceptions(caught.value)
+    assert isinstance(shown, ValueError)
+    assert shown is not caught.value.__cause__
+    assert shown.__traceback__ is not None
+    assert shown.__traceback__.tb_next is None
+    assert 0 < find_free_port() < 65536
+
+
+def test_a_pool_takes_one_value_for_a_list_of_one() -> None:
+    from ray.util.multiprocessing import Pool
+
+    with Pool(1) as pool, pytest.warns(UserWarning, match="Passing a non-iterable argument"):
+        assert list(pool.imap(abs, -3)) == [3]

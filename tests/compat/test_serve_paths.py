@@ -20,7 +20,15 @@ PATHS = {
     "ray.serve._private.common": "DeploymentID DeploymentStatus ReplicaID RequestProtocol",
     "ray.serve._private.constants": "SERVE_DEFAULT_APP_NAME SERVE_HTTP_REQUEST_ID_HEADER",
     "ray.serve._private.http_util": "make_fastapi_class_based_view",
-    "ray.serve._private.test_utils": "check_num_replicas_eq get_application_url",
+    "ray._common.pydantic_compat": "BaseModel ValidationError",
+    "ray.serve._private.test_utils": (
+        "check_num_replicas_eq get_application_url ping_grpc_healthz skip_if_haproxy SharedFlag"
+    ),
+    "ray.serve.deployment_graph": "InputNode RayServeDAGHandle",
+    "ray.serve.drivers": "DAGDriver",
+    "ray.serve.generated.serve_pb2": "UserDefinedMessage DeploymentConfig",
+    "ray.serve.tests.conftest": "TEST_GRPC_SERVICER_FUNCTIONS serve_instance ray_shutdown",
+    "ray.serve.grpc_util": "RayServegRPCContext gRPCInputStream",
     "ray.serve._private.utils": "generate_request_id get_random_string",
     "ray.serve.api": "deployment run",
     "ray.serve.batching": "batch",
@@ -52,9 +60,14 @@ def deploy(*apps):
 app = {"name": "a", "import_path": "number:app", "deployments": [{"name": "N", "user_config": 5}]}
 deploy(app)
 print(serve.get_app_handle("a").remote().result())
+client._wait_for_deployment_healthy("N")
+running = ray.get(client._controller._all_running_replicas.remote())
+print({id.name: len(found) for id, found in running.items()})
 details = ServeInstanceDetails(**client.get_serve_details()).applications["a"]
 (replica,) = details.deployments["N"].replicas
 print(details.source.value, details.deployments["N"].status.value, replica.state.value)
+config = details.deployments["N"].deployment_config
+print(config.user_config, config.num_replicas, config.max_ongoing_requests)
 app["deployments"][0]["user_config"] = 6
 deploy(app, app | {"name": "b", "route_prefix": "/b"})
 print(serve.get_app_handle("a").remote().result(), sorted(serve.status().applications))
@@ -66,8 +79,17 @@ ray.kill(client._controller, no_restart=False)
 while serve.status().applications["a"].deployments["N"].replica_states != {"RUNNING": 1}:
     pass  # they are recovered
 print(serve.status().target_capacity, sorted(serve.status().applications))
+deploy({"name": "lost", "import_path": "nowhere:app"})
+try:
+    client._wait_for_application_running("lost")
+except RuntimeError as error:
+    print("nowhere" in str(error))
 deploy()
 print(list(serve.status().applications), serve.status().target_capacity)
+one = serve.deployment(lambda: 1)
+before = one._deployment_config.num_replicas
+one.set_options(num_replicas=3)
+print(before, one._deployment_config.num_replicas)
 serve.shutdown()
 """
 
@@ -160,7 +182,8 @@ def test_a_program_that_declares_what_runs(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "skate", "run", "--as-ray", str(tmp_path / "program.py")]
     done = run_program(command, timeout=PATIENCE)
     assert done.stdout == (
-        "5\ndeclarative HEALTHY RUNNING\n6 ['a', 'b']\n50.0 ['a', 'own']\n['own'] None\n"
+        "5\n{'N': 1}\ndeclarative HEALTHY RUNNING\n5 1 5\n6 ['a', 'b']\n50.0 ['a', 'own']\n"
+        "True\n['own'] None\n1 3\n"
     ), done.stderr
 
 

@@ -60,6 +60,11 @@ WORKS = {
         ray.init(num_cpus=1, redirect_output=True, use_raylet=True, num_workers=2)
         assert ray.global_state.cluster_resources()["CPU"] == 1
     """,
+    "start_ray_local (0.2)": """
+        ray.shutdown()
+        ray.init(start_ray_local=True, num_workers=10)
+        assert ray.is_initialized()
+    """,
     "register_custom_serializer (1.5)": """
         class Point:
             x = 1

@@ -55,3 +55,43 @@ def test_a_searcher_that_writes_down_what_it_is_told() -> None:
     searcher.stall = True
     assert searcher.suggest("b") is None
     assert _MockSuggestionAlgorithm(max_concurrent=1).live_trials == {}
+
+
+FIXTURES = """
+import os
+
+import pytest
+import ray
+from ray.tests.conftest import *
+
+
+STARTED = "ray start --head --num-cpus=3 --resources='{\\"red\\": 2}'"
+
+
+@pytest.mark.parametrize("call_ray_start", [STARTED], indirect=True)
+def test_a_cluster_of_the_command_line(call_ray_start):
+    ray.init(address=call_ray_start)
+    assert ray.cluster_resources()["CPU"] == 3
+    assert ray.cluster_resources()["red"] == 2
+
+
+def test_it_has_one_cpu_otherwise(call_ray_start_context):
+    ray.init(call_ray_start_context)
+    assert ray.cluster_resources()["CPU"] == 1
+
+
+def test_a_session_with_its_page(ray_start_with_dashboard):
+    assert ray.get_runtime_context().get_dashboard_url()
+
+
+def test_the_page_elsewhere(set_override_dashboard_url, shutdown_only_with_initialization_check):
+    ray.init()
+    assert ray.get_runtime_context().get_dashboard_url() == "https://external_dashboard_url"
+"""
+
+
+def test_fixtures_of_clusters_and_pages(tmp_path: Path) -> None:
+    (tmp_path / "test_fixtures.py").write_text(FIXTURES)
+    command = [sys.executable, "-m", "skate", "run", "--as-ray", "-m", "pytest", "-q"]
+    done = run_program([*command, "-p", "no:cacheprovider", "-c", os.devnull], cwd=tmp_path)
+    assert done.returncode == 0, done.stdout

@@ -14,6 +14,8 @@ from skate.compat import ray as compat
 PATHS = {
     "ray.tune.execution.trial_runner": "TrialRunner",
     "ray.tune.execution.tune_controller": "TuneController",
+    "ray.tune.experiment": "Experiment Trial convert_to_experiment_list",
+    "ray.tune.experiment.experiment": "Experiment _convert_to_experiment_list",
     "ray.tune.experiment.trial": "ExportFormat Trial",
     "ray.tune.function_runner": "wrap_function",
     "ray.tune.logger": "CSVLogger JsonLogger LegacyLoggerCallback Logger NoopLogger TBXLogger",
@@ -40,6 +42,7 @@ PATHS = {
     "ray.tune.trial": "ExportFormat Trial",
     "ray.tune.trial_runner": "TrialRunner",
     "ray.tune.utils": "date_str diagnose_serialization validate_save_restore wait_for_gpu",
+    "ray.tune.utils.callback": "Callback _initialize_env_callbacks",
     "ray.tune.utils.placement_groups": "PlacementGroupFactory",
     "ray.tune.utils.util": "flatten_dict validate_warmstart wait_for_gpu",
 }
@@ -69,6 +72,16 @@ def test_one_class_each() -> None:
     assert ConcurrencyLimiter is tune.search.ConcurrencyLimiter
 
 
+def test_experiments_as_a_list() -> None:
+    from ray.tune.experiment import Experiment, convert_to_experiment_list
+
+    one = Experiment("one", lambda config: None)
+    assert convert_to_experiment_list(None) == []
+    assert convert_to_experiment_list(one) == convert_to_experiment_list([one]) == [one]
+    with pytest.raises(tune.TuneError, match="got 'one'"):
+        convert_to_experiment_list("one")
+
+
 def test_trials_to_test_with(tmp_path) -> None:
     from ray.tune.utils.mock import TrialStatusSnapshot, TrialStatusSnapshotTaker
     from ray.tune.utils.mock_trainable import MOCK_TRAINABLE_NAME, register_mock_trainable
@@ -94,3 +107,44 @@ def test_trials_to_test_with(tmp_path) -> None:
     assert trial.num_failures == 1
     assert states.max_running_trials() == 1
     assert states.all_trials_are_terminated()
+
+
+class _Counting(tune.Callback):
+    """Counts results, and takes the count up again."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def on_trial_result(self, iteration, trials, trial, result, **info):
+        self.count += 1
+
+    def get_state(self):
+        return {"count": self.count}
+
+    def set_state(self, state):
+        self.count = state["count"]
+
+
+def test_a_list_of_callbacks_keeps_their_states(tmp_path):
+    from ray.tune.callback import Callback, CallbackList
+
+    told = CallbackList([Callback(), _Counting()])
+    for number in range(3):
+        told.on_trial_result(iteration=number, trials=[], trial=None, result={})
+    told.save_to_dir(str(tmp_path))
+    other = CallbackList([Callback(), _Counting()])
+    assert other.can_restore(str(tmp_path))
+    other.restore_from_dir(str(tmp_path))
+    assert other.callbacks[1].count == 3
+    with pytest.raises(AttributeError, match="on_nothing"):
+        _ = told.on_nothing
+
+
+def test_callbacks_without_states_write_nothing(tmp_path):
+    from ray.tune.callback import Callback, CallbackList
+
+    told = CallbackList([Callback()])
+    told.save_to_dir(str(tmp_path))
+    assert not told.can_restore(str(tmp_path))
+    with pytest.raises(RuntimeError, match="no states"):
+        told.restore_from_dir(str(tmp_path))

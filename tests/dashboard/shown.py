@@ -148,6 +148,7 @@ class Show:
                 time.sleep(0.01)
                 return 2 * number
 
+        serve.start(proxy_location="Disabled")  # another program may have the usual port
         handle = serve.run(Double.bind(), route_prefix=None)
         self.kept.append(handle)
         self.call()

@@ -80,6 +80,16 @@ def test_a_hundred_thousand_tasks_in_pieces(session: Session, source: SessionSou
     assert len(source.news({})["tasks"]["rows"]) == 20_000  # who comes later sees what is kept
 
 
+def test_processes_that_are_about_to_start_have_no_memory(
+    session: Session, source: SessionSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = session.news(ended=0)
+    found["workers"] = [{"pid": None, "state": "STARTING", "runs": []}]
+    monkeypatch.setattr(session, "news", lambda **_: found)
+    (sample,) = source.news({})["memory"]["rows"]
+    assert [pid for pid, *_ in sample["processes"]] == [session.pid]
+
+
 def test_it_is_asked_once_a_second_however_many_look(
     session: Session, source: SessionSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:

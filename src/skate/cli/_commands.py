@@ -7,11 +7,13 @@ from types import ModuleType
 from typing import Any
 
 from skate._core.optional_imports import try_import
+from skate.cli._as_ray import install_as_ray
 from skate.cli._dashboard import dashboard_command
 from skate.cli._data import data_group
 from skate.cli._doctor import doctor_command
 from skate.cli._job import job_group
 from skate.cli._program import Program
+from skate.cli._ray import ray_group
 from skate.cli._serve import serve_group
 from skate.cli._sessions import session_commands
 from skate.cli._stack import stack_command
@@ -50,6 +52,7 @@ def _command(click: ModuleType) -> Any:
     group.add_command(serve_group(click))
     group.add_command(data_group(click))
     group.add_command(job_group(click))
+    group.add_command(ray_group(click))
     group.add_command(tune_group(click))
     group.add_command(doctor_command(click))
     group.add_command(dashboard_command(click))
@@ -85,10 +88,5 @@ def _prepare(
     if engine is not None:
         os.environ["SKATE_ENGINE"] = engine
     if as_ray:
-        from skate.compat.ray import install
-
-        try:
-            install()
-        except RuntimeError as error:
-            raise try_import("click", "cli").UsageError(f"--as-ray: {error}") from None
+        install_as_ray()
     return Program(program, arguments, is_module)

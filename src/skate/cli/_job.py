@@ -7,6 +7,7 @@ import json
 import shlex
 import sys
 import time
+from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -21,69 +22,90 @@ _LOOK_SECONDS = 0.1
 
 def job_group(click: ModuleType) -> Any:
     """Return the group of commands."""
-    address = click.Option(
-        ["--address"], help="The dashboard of a Ray cluster; else this machine."
+    where = (
+        click.Option(["--address"], help="The dashboard of a Ray cluster; else this machine."),
+        click.Option(["--headers"], help="Of requests to a cluster, as JSON."),
+        click.Option(["--verify"], help="Whether its certificate is checked, or by which file."),
     )
     job = click.Argument(["job_id"])
     no_wait = click.Option(["--no-wait"], is_flag=True, help="Do not wait until the job is over.")
     follow = click.Option(["-f", "--follow"], is_flag=True, help="Until the job is over.")
     rows = (
-        ("status", "Say where a job is.", _status, (job, address)),
-        ("logs", "Print what a job has printed.", _logs, (job, follow, address)),
-        ("stop", "End a job.", _stop, (job, no_wait, address)),
-        ("delete", "Delete a job that is over, with its log.", _delete, (job, address)),
-        ("list", "List all jobs.", _list, (json_option(click), address)),
+        ("status", "Say where a job is.", _status, (job, *where)),
+        ("logs", "Print what a job has printed.", _logs, (job, follow, *where)),
+        ("stop", "End a job.", _stop, (job, no_wait, *where)),
+        ("delete", "Delete a job that is over, with its log.", _delete, (job, *where)),
+        ("list", "List all jobs.", _list, (json_option(click), *where)),
     )
-    commands = [_submit_command(click, address, no_wait), *commands_of(click, rows, _MISTAKES)]
+    commands = [_submit_command(click, where, no_wait), *commands_of(click, rows, _MISTAKES)]
     text = "Run programs by themselves: a job goes on when the terminal is closed."
     return click.Group("job", help=text, commands=commands)
 
 
-def _submit_command(click: ModuleType, address: Any, no_wait: Any) -> Any:
+def _submit_command(click: ModuleType, where: Sequence[Any], no_wait: Any) -> Any:
     strings = (
         ("--submission-id", "An id that no other job has."),
+        ("--job-id", "The former name of --submission-id."),
         ("--runtime-env", "A YAML file with the surroundings of the command."),
         ("--runtime-env-json", "The surroundings as JSON."),
         ("--working-dir", "The directory that it runs in."),
         ("--metadata-json", "What to note with the job, as JSON."),
+        ("--entrypoint-resources", "On a cluster: what the command needs, as JSON."),
+        ("--entrypoint-label-selector", "On a cluster: where it may run, as JSON."),
     )
+    numbers = (("num-cpus", float), ("num-gpus", float), ("memory", int))
     options = [click.Option([name], help=text) for name, text in strings]
+    options += [
+        click.Option([f"--entrypoint-{name}"], type=kind, help="On a cluster: what it needs.")
+        for name, kind in numbers
+    ]
     entrypoint = click.Argument(["entrypoint"], nargs=-1, required=True, type=click.UNPROCESSED)
     return click.Command(
         "submit",
         help="Run a command as a job: skate job submit -- python train.py --epochs 3",
         callback=told(click, _submit, _MISTAKES),
-        params=[*options, address, no_wait, entrypoint],
+        params=[*options, *where, no_wait, entrypoint],
         # Behind the first word of the command, options are the command's own.
         context_settings={"allow_interspersed_args": False},
     )
 
 
-def _client(address: str | None) -> JobSubmissionClient:
+def _client(address: str | None, headers: str | None, verify: str | None) -> JobSubmissionClient:
     from skate.job_submission import JobSubmissionClient
 
-    return JobSubmissionClient(address)
+    truths = {"true": True, "false": False}
+    checked = truths.get(verify.lower(), verify) if verify is not None else True
+    return JobSubmissionClient(
+        address, headers=_object_of("--headers", headers) or None, verify=checked
+    )
 
 
 def _submit(
     entrypoint: tuple[str, ...],
-    address: str | None,
     no_wait: bool,
-    submission_id: str | None,
     metadata_json: str | None,
-    **environment: str | None,
+    entrypoint_resources: str | None,
+    entrypoint_label_selector: str | None,
+    **more: Any,
 ) -> None:
-    client = _client(address)
+    client = _client(**{name: more.pop(name) for name in ("address", "headers", "verify")})
+    said = ("runtime_env", "runtime_env_json", "working_dir")
     job = client.submit_job(
         entrypoint=shlex.join(entrypoint),
-        submission_id=submission_id,
-        runtime_env=_environment_of(**environment),
+        runtime_env=_environment_of(**{name: more.pop(name) for name in said}),
         metadata=_object_of("--metadata-json", metadata_json),
+        entrypoint_resources=_object_of("--entrypoint-resources", entrypoint_resources) or None,
+        entrypoint_label_selector=_object_of(
+            "--entrypoint-label-selector", entrypoint_label_selector
+        )
+        or None,
+        **more,
     )
     print(f"Job {job!r} submitted successfully", flush=True)
     if no_wait:
         print(f"skate job status {job}\nskate job logs --follow {job}\nskate job stop {job}")
         return
+    print("Tailing logs until the job exits; with --no-wait it goes on alone", flush=True)
     asyncio.run(_print_log(client, job))
     details = client.get_job_info(job)
     _say(details)
@@ -130,12 +152,12 @@ def _say(details: JobDetails) -> None:
         print(details.message)
 
 
-def _status(job_id: str, address: str | None) -> None:
-    _say(_client(address).get_job_info(job_id))
+def _status(job_id: str, **where: str | None) -> None:
+    _say(_client(**where).get_job_info(job_id))
 
 
-def _logs(job_id: str, follow: bool, address: str | None) -> None:
-    client = _client(address)
+def _logs(job_id: str, follow: bool, **where: str | None) -> None:
+    client = _client(**where)
     if follow:
         asyncio.run(_print_log(client, job_id))
         _say(client.get_job_info(job_id))
@@ -143,20 +165,25 @@ def _logs(job_id: str, follow: bool, address: str | None) -> None:
         print(client.get_job_logs(job_id), end="")
 
 
-def _stop(job_id: str, no_wait: bool, address: str | None) -> None:
-    client = _client(address)
-    client.stop_job(job_id)
-    while not no_wait and not client.get_job_status(job_id).is_terminal():
+def _stop(job_id: str, no_wait: bool, **where: str | None) -> None:
+    client = _client(**where)
+    runs = client.stop_job(job_id)
+    if no_wait:
+        print(f"Job {job_id!r} is being stopped")
+        return
+    if runs:
+        print(f"Waiting for job {job_id!r} to exit", flush=True)
+    while not client.get_job_status(job_id).is_terminal():
         time.sleep(_LOOK_SECONDS)
     _say(client.get_job_info(job_id))
 
 
-def _delete(job_id: str, address: str | None) -> None:
-    _client(address).delete_job(job_id)
-    print(f"Job {job_id!r} deleted")
+def _delete(job_id: str, **where: str | None) -> None:
+    _client(**where).delete_job(job_id)
+    print(f"Job {job_id!r} deleted successfully")
 
 
-def _list(as_json: bool, address: str | None) -> None:
+def _list(as_json: bool, **where: str | None) -> None:
     rows = [
         {
             "job": details.submission_id,
@@ -166,7 +193,7 @@ def _list(as_json: bool, address: str | None) -> None:
             "exit code": details.driver_exit_code,
             "entrypoint": details.entrypoint,
         }
-        for details in _client(address).list_jobs()
+        for details in _client(**where).list_jobs()
     ]
     show_rows(rows, as_json, "no jobs")
 

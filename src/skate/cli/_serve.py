@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from skate._core.optional_imports import try_import
+from skate.cli._as_ray import as_ray_option
 from skate.cli._tables import commands_of, json_option, pair_of
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ KEY=VALUE are the arguments of such a function. Examples:
     skate serve run translator:app
     skate serve run config.yaml
     skate serve run models:build size=small
+    skate serve run --as-ray translator_of_ray:app
 """
 _DEPLOY = """Give applications to an instance that runs, and return when they answer.
 
@@ -34,11 +36,12 @@ What config files have named, and this one does not any more, is deleted; applic
 program runs with serve.run stay.
 """
 _ARGUMENT_FORM = "arguments of an application look like KEY=VALUE"
+_THIS_MACHINE = ("", "auto", "local", "localhost", "127.0.0.1", "0.0.0.0")
 _BUILD = "Write a config file for the applications at these import paths."
 
 
-def serve_group(click: ModuleType) -> Group:
-    """Make the group of commands."""
+def serve_group(click: ModuleType, as_ray: bool = False) -> Group:
+    """Make the group of commands; `as_ray`: for applications that say `import ray`."""
     from skate.serve.exceptions import SkateServeError
 
     group: Group = click.Group("serve", help="Serve applications over HTTP.")
@@ -50,10 +53,11 @@ def serve_group(click: ModuleType) -> Group:
         click.Option(["--port"], type=int, help="8000 by default; 0 for any that is free."),
     ]
     where = [
-        click.Option(["--app-dir"], default=".", help="Where the import path begins."),
+        click.Option(["-d", "--app-dir"], default=".", help="Where the import path begins."),
         click.Option(["--name"], default="default", help="The name of the application."),
         click.Option(["--route-prefix"], default="/", help="Where the application answers."),
     ]
+    as_ray_flag = as_ray_option(click, always=as_ray)
     environment = [
         click.Option(["--working-dir"], help="The folder that replicas work in."),
         click.Option(["--runtime-env"], help="A YAML file with the environment of replicas."),
@@ -63,8 +67,8 @@ def serve_group(click: ModuleType) -> Group:
     as_json = json_option(click)
     yes = click.Option(["-y", "--yes"], is_flag=True, help="Do not ask, on a terminal.")
     commands: list[tuple[str, str, Callable[..., None], list[Parameter]]] = [
-        ("run", _RUN, _run, [*place, *where, *environment, target, arguments]),
-        ("deploy", _DEPLOY, _deploy, [port, *where, *environment, target, arguments]),
+        ("run", _RUN, _run, [*place, *where, *environment, as_ray_flag, target, arguments]),
+        ("deploy", _DEPLOY, _deploy, [port, *where, *environment, as_ray_flag, target, arguments]),
         ("status", "Show how the applications are doing.", _status, [port, one, as_json]),
         (
             "config",
@@ -73,18 +77,35 @@ def serve_group(click: ModuleType) -> Group:
             [port, one, as_json],
         ),
         ("shutdown", "End an instance.", _shutdown, [port, yes]),
-        ("build", _BUILD, _build, _build_options(click)),
+        ("build", _BUILD, _build, [as_ray_flag, *_build_options(click)]),
     ]
     # Other errors are those of the applications, whose traceback is wanted.
     mistakes = (ConnectionError, FileNotFoundError, TypeError, ValueError, SkateServeError)
     for command in commands_of(click, commands, mistakes):
+        if as_ray and command.name != "build":
+            command.params.append(_address_option(click))
         group.add_command(command)
     return group
 
 
+def _address_option(click: ModuleType) -> Parameter:
+    """Make the option of Ray's commands that says where the cluster is: here."""
+
+    def check(context: object, parameter: object, address: str | None) -> None:
+        host = (address or "").rpartition("//")[2].partition(":")[0]
+        if host not in _THIS_MACHINE:
+            raise click.BadParameter(f"{address!r} is another machine; skate serves on this one")
+
+    help = "This machine, as Ray's commands call it; --port says where an instance answers."
+    option: Parameter = click.Option(
+        ["-a", "--address"], callback=check, expose_value=False, help=help
+    )
+    return option
+
+
 def _build_options(click: ModuleType) -> list[Parameter]:
     return [
-        click.Option(["--app-dir"], default=".", help="Where the import paths begin."),
+        click.Option(["-d", "--app-dir"], default=".", help="Where the import paths begin."),
         click.Option(["-o", "--output-path", "output"], help="The file; without it, printed."),
         click.Argument(["targets"], nargs=-1, required=True),
     ]
@@ -114,7 +135,7 @@ def _run(
     chosen = {key: value for key, value in given.items() if value is not None}
     options = config.http_options.options().copy(update=chosen)
     specs = specs_of(config)
-    serve.start(http_options=options)
+    serve.start(http_options=options, grpc_options=config.grpc_options.options())
     controller = _client.connect().controller
     try:
         skate.get(controller.deploy.remote(specs, [config.target_capacity]))

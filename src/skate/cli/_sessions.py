@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from skate.cli._tables import commands_of, json_option, pair_of, show_rows
 
@@ -72,7 +72,7 @@ def session_commands(click: ModuleType) -> list[Any]:
         ("list", "List what there is of a KIND.", _list, (kind, rule, limit, *usual)),
         ("memory", "Show who holds which bytes.", _memory, (limit, *usual)),
         ("logs", "Show what workers have printed lately.", _logs, (pid, lines, follow, *usual)),
-        ("timeline", to_file, _timeline, (file, session)),
+        ("timeline", to_file, write_timeline, (file, session)),
     )
     return commands_of(click, rows)
 
@@ -272,15 +272,28 @@ def _memory(limit: int, session: int | None, as_json: bool) -> None:
 # -- timeline and logs ----------------------------------------------------------------------------
 
 
-def _timeline(file: str, session: int | None) -> None:
+def write_timeline(file: str, session: int | None) -> None:
+    """Write what ran when in a session, the only one unless it is named, and say where."""
+    events = timeline_of(session)
+    with open(file, "w") as opened:
+        save_timeline(events, opened)
+
+
+def timeline_of(session: int | None) -> list[dict[str, Any]]:
+    """Return what ran when in a session, the only one unless it is named."""
     found = chosen(session)
     if len(found) > 1:
         there = ", ".join(str(one.pid) for one in found)
         raise ValueError(f"there are {len(found)} sessions: choose one by --session ({there})")
-    events = found[0].ask("timeline")
-    with open(file, "w") as opened:
-        json.dump(events, opened)
-    print(f"{os.path.abspath(file)}: {sum(event['ph'] == 'X' for event in events)} spans")
+    events: list[dict[str, Any]] = found[0].ask("timeline")
+    return events
+
+
+def save_timeline(events: list[dict[str, Any]], opened: IO[str]) -> None:
+    """Write what ran when to a file, and say where."""
+    json.dump(events, opened)
+    where = os.path.abspath(opened.name)
+    print(f"{where}: {sum(event['ph'] == 'X' for event in events)} spans")
 
 
 def _logs(pid: int | None, lines: int, follow: bool, session: int | None, as_json: bool) -> None:

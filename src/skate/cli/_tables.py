@@ -38,7 +38,7 @@ def show_rows(rows: Sequence[Row], as_json: bool, nothing: str = "nothing") -> N
     elif not rows:
         print(nothing)
     else:
-        _show_table(rows)
+        print(table_of(rows))
 
 
 def show_facts(facts: Row, as_json: bool) -> None:
@@ -51,14 +51,17 @@ def show_facts(facts: Row, as_json: bool) -> None:
         print(f"{name:{width}}  {_shown(value)}")
 
 
-def _show_table(rows: Sequence[Row]) -> None:
+def table_of(rows: Sequence[Row]) -> str:
+    """Return a table whose columns are the keys of the first row."""
     names = list(rows[0])
     lines = [names, *([_shown(row.get(name)) for name in names] for row in rows)]
     widths = [max(len(line[place]) for line in lines) for place in range(len(names))]
     room = shutil.get_terminal_size((10_000, 0)).columns if is_terminal(sys.stdout) else None
-    for line in lines:
-        text = "  ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True))
-        print(text.rstrip()[:room])
+    texts = (
+        "  ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True))
+        for line in lines
+    )
+    return "\n".join(text.rstrip()[:room] for text in texts)
 
 
 def _shown(value: object) -> str:

@@ -18,7 +18,12 @@ from skate.compat._table_of_training import HOMES_OF_TRAINING, INSIDE_OF_TRAININ
 
 UNKNOWN = ("skate.compat.parts.inside",)
 _INSIDE = ("skate.compat.parts.core", *UNKNOWN)
-_STATE = ("skate.util.state", "skate.compat.parts.core.state_api")
+_STATE = ("skate.util.state", "skate.compat.parts.core.state_client")
+_STATE_COMMON = (
+    "skate.compat.parts.core.state_common",
+    "skate.compat.parts.core.state_client",
+    *UNKNOWN,
+)
 _DATA_INSIDE = ("skate.compat.parts.data.inside", "skate.compat.parts.inside")
 _JOBS = ("skate.job_submission", *UNKNOWN)
 _TENSORS = ("skate.data.extensions",)
@@ -30,7 +35,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "ray": ("skate.compat.parts.top", "skate", "skate.compat.parts.core.older_api"),
     "ray._common": _INSIDE,
     "ray._private": _INSIDE,
-    "ray._raylet": ("skate", "skate.compat.parts.inside"),
+    "ray._raylet": ("skate", "skate.compat.parts.core.raylet", "skate.compat.parts.inside"),
     "ray.autoscaler": ("skate.compat.parts.inside",),
     "ray.client_builder": ("skate.client_builder", "skate"),
     "ray.cloudpickle": ("cloudpickle",),
@@ -52,6 +57,10 @@ HOMES: dict[str, tuple[str, ...]] = {
     "ray.air.util.object_extensions.arrow": _TENSORS,
     "ray.air.util.object_extensions.pandas": _TENSORS,
     "ray._private.arrow_utils": _DATA_INSIDE,
+    **dict.fromkeys(
+        ("ray._common.pydantic_compat", "ray._private.pydantic_compat"), ("pydantic", *UNKNOWN)
+    ),
+    "ray._private.profiling": ("skate.util.profiling", *UNKNOWN),
     "ray._private.worker": ("skate.compat.parts.core.worker", "skate", *UNKNOWN),
     "ray.data._internal.arrow_ops.transform_pyarrow": _DATA_INSIDE,
     "ray.data._internal.compute": ("skate.data._execution.compute",),
@@ -79,9 +88,10 @@ HOMES: dict[str, tuple[str, ...]] = {
     "ray.data._internal.blocks.tensor_extensions.arrow": _TENSORS,
     "ray.data._internal.blocks.tensor_extensions.pandas": _TENSORS,
     "ray.data._internal.tensor_extensions": _TENSORS,
-    "ray.data._internal.tensor_extensions.arrow": _TENSORS,
+    "ray.data._internal.tensor_extensions.arrow": (*_TENSORS, *_DATA_INSIDE),
     "ray.data._internal.tensor_extensions.pandas": _TENSORS,
     "ray.data._internal.tensor_extensions.utils": _TENSORS,
+    "ray.data.checkpoint.interfaces": ("skate.data.checkpoint",),
     "ray.data.constants": ("skate.air.constants",),
     "ray.data.datasource.datasink": ("skate.data.datasource",),
     "ray.data.datasource.datasource": ("skate.data.datasource",),
@@ -91,16 +101,26 @@ HOMES: dict[str, tuple[str, ...]] = {
     "ray.data.datasource.partitioning": ("skate.data.datasource",),
     "ray.data.datasource.path_util": _DATA_INSIDE,
     "ray.data.exceptions": ("skate.data.exceptions", "skate.compat.parts.data.exceptions"),
+    "ray.data.expressions": ("skate.data.expressions", "skate.compat.parts.data.expressions"),
     "ray.data.extensions.object_extension": _TENSORS,
     "ray.data.extensions.tensor_extension": _TENSORS,
     "ray.data.read_api": ("skate.data",),
     "ray.data.util": ("skate.air.util",),
+    "ray.data.util.torch_utils": ("skate.compat.parts.data.torch_utils", *UNKNOWN),
     "ray.experimental.internal_kv": ("skate.compat.parts.core.internal_kv",),
+    "ray.util.collective.collective_group.base_collective_group": (
+        "skate.util.collective.backend_registry",
+    ),
     "ray.includes": ("skate", "skate.compat.parts.inside"),
     "ray.internal": ("skate.compat.parts.core.internal",),
     "ray.job_config": ("skate.job_config", "skate.logging_config"),
     "ray.ray_constants": ("skate.compat.parts.core.ray_constants",),
     **dict.fromkeys(("ray.services", "ray._private.services"), ("skate.util._surroundings",)),
+    **dict.fromkeys(
+        ("ray.scripts.scripts", "ray.util.state.state_cli", "ray.experimental.state.state_cli"),
+        ("skate.compat.parts.core.commands", *UNKNOWN),
+    ),
+    "ray.scripts": UNKNOWN,
     "ray.state": ("skate.compat.parts.core.state",),
     "ray.types": ("skate",),
     "ray.util.accelerators": ("skate.compat.parts.core.accelerators",),
@@ -108,13 +128,13 @@ HOMES: dict[str, tuple[str, ...]] = {
     "ray.util.annotations": ("skate.compat.parts.core.annotations",),
     "ray.util.state": _STATE,
     "ray.util.state.api": _STATE,
-    "ray.util.state.common": ("skate.compat.parts.core.state_common", *UNKNOWN),
+    "ray.util.state.common": _STATE_COMMON,
     "ray.util.state.exception": ("skate.compat.parts.core.state_exception",),
     "ray.util.helpers": ("skate.util._completion",),
     "ray.util.accelerators.accelerators": ("skate.compat.parts.core.accelerators",),
     "ray.experimental.state": _STATE,
     "ray.experimental.state.api": _STATE,
-    "ray.experimental.state.common": ("skate.compat.parts.core.state_common", *UNKNOWN),
+    "ray.experimental.state.common": _STATE_COMMON,
     "ray.experimental.state.exception": ("skate.compat.parts.core.state_exception",),
     "ray.runtime_env.runtime_env": ("skate.runtime_env",),
     "ray.worker": ("skate.compat.parts.core.worker", "skate"),
@@ -185,9 +205,10 @@ def homes_of(name: str) -> tuple[str, ...] | None:
 
 
 def has_home(name: str, expected: str | None = None) -> bool:
-    """Whether there is an alias `name`; with `expected`, whether it stands for that module."""
+    """Whether there is an alias `name`; with `expected`, whether it stands for that module, or
+    has a row of its own."""
     homes = tuple(filter(_exists, _candidates(name)))
-    return bool(homes) and (expected is None or expected in homes)
+    return bool(homes) and (expected is None or expected in homes or name in HOMES)
 
 
 def _candidates(name: str) -> tuple[str, ...]:

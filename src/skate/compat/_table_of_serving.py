@@ -4,53 +4,91 @@ from __future__ import annotations
 
 _CLIENT = "skate.compat.parts.serving.client"
 _COMMON = ("skate.compat.parts.serving.common",)
+_DEPLOYMENT_CONFIG = "skate.compat.parts.serving.deployment_config"
+_CONSTANTS = ("skate.compat.parts.serving.constants",)
 _INSIDE = "skate.compat.parts.inside"
+_REQUEST_ROUTER = ("skate.serve.request_router", _INSIDE)
+_HTTP_UTIL = ("skate.compat.parts.serving.http_util", _INSIDE)
 
 HOMES_OF_SERVING: dict[str, tuple[str, ...]] = {
+    "ray._common.network_utils": ("skate.compat.parts.core.network_utils", _INSIDE),
+    "ray.dashboard.modules.serve": (_INSIDE,),
+    "ray.dashboard.modules.serve.sdk": (_INSIDE,),
     "ray.serve": (
         "skate.serve",
         "skate.compat.parts.serving.starlette_modules",
         "skate.compat.parts.serving.older_deployments",
+        _DEPLOYMENT_CONFIG,
     ),
     "ray.serve._private": ("skate.compat.parts.serving", _INSIDE),
-    "ray.serve._private.api": ("skate.serve", _INSIDE),
+    "ray.serve._private.api": ("skate.serve", _DEPLOYMENT_CONFIG, _INSIDE),
     "ray.serve._private.client": (_CLIENT,),
     "ray.serve._private.common": _COMMON,
-    "ray.serve._private.config": ("skate.serve.config", _INSIDE),
-    "ray.serve._private.constants": ("skate.compat.parts.serving.constants",),
-    "ray.serve._private.http_util": ("skate.compat.parts.serving.http_util", _INSIDE),
+    "ray.serve._private.config": (_DEPLOYMENT_CONFIG, "skate.serve.config", _INSIDE),
+    "ray.serve._private.constants": _CONSTANTS,
+    "ray.serve._private.http_util": _HTTP_UTIL,
+    **dict.fromkeys(
+        (
+            "ray.serve._private.request_router",
+            "ray.serve._private.request_router.common",
+            "ray.serve._private.request_router.pow_2_router",
+            "ray.serve._private.request_router.replica_wrapper",
+            "ray.serve._private.request_router.request_router",
+        ),
+        _REQUEST_ROUTER,
+    ),
     "ray.serve._private.utils": _COMMON,
     "ray.serve.api": (
         "skate.serve",
         "skate.serve.handle",
         "skate.compat.parts.serving.older_deployments",
     ),
-    "ray.serve.autoscaling_policy": ("skate.serve.config", _INSIDE),
+    "ray.serve.application": ("skate.serve", _INSIDE),
+    "ray.serve.autoscaling_policy": (
+        "skate.serve.autoscaling_policy",
+        "skate.serve.config",
+        _INSIDE,
+    ),
+    "ray.serve.common": _COMMON,
+    "ray.serve.constants": _CONSTANTS,
     "ray.serve.context": ("skate.serve.context", _CLIENT),
     "ray.serve.dag": ("skate.dag",),
-    "ray.serve.deployment": ("skate.serve._deployment",),
+    "ray.serve.deployment": ("skate.serve._deployment", _DEPLOYMENT_CONFIG),
+    "ray.serve.deployment_graph": (
+        "skate.serve.deployment_graph",
+        "skate.compat.parts.serving.older_handles",
+    ),
+    "ray.serve.drivers_utils": ("skate.serve.drivers",),
     "ray.serve.generated": (_INSIDE,),
-    "ray.serve.grpc_util": (_INSIDE,),
     "ray.serve.handle": ("skate.serve.handle", "skate.compat.parts.serving.older_handles"),
+    "ray.serve.http_util": _HTTP_UTIL,
     "ray.serve.metrics": ("skate.util.metrics",),
-    "ray.serve.request_router": (_INSIDE,),
+    "ray.serve.request_router": _REQUEST_ROUTER,
     "ray.serve.schema": (
         "skate.serve.schema",
         "skate.serve._status",
         "skate.serve.config",
+        "skate.serve.task_processor",
         "skate.compat.parts.serving.details",
     ),
     "ray.serve.utils": _COMMON,
 }
 
-INSIDE_OF_SERVING = ("ray.serve._private.", "ray.serve.generated.")
-
-_DRIVER = "write a deployment in front that takes the others by bind(...) and calls their handles"
+INSIDE_OF_SERVING = (
+    "ray.serve._private.",
+    "ray.serve.generated.",
+    # where it was before `_private`
+    "ray.serve.autoscaling_metrics",
+    "ray.serve.controller",
+    "ray.serve.deployment_state",
+    "ray.serve.http_proxy",
+    "ray.serve.http_state",
+    "ray.serve.long_poll",
+    "ray.serve.pipeline",
+    "ray.serve.router",
+    "ray.serve.storage",
+)
 
 REASONS_OF_SERVING = {
-    "ray.serve.deployment_graph": _DRIVER,
-    "ray.serve.drivers": _DRIVER,
-    "ray.serve.gradio_integrations": "mount the Gradio application in one of FastAPI, and give "
-    "that to serve.ingress",
     "ray.serve.llm": "it is not offered; use the ray engine",
 }

@@ -8,16 +8,18 @@ from __future__ import annotations
 _FOLDER = ("skate.compat.parts.tests",)
 _HELPERS = "ray_test_helpers."
 _INSIDE_OF_DATA = ("skate.compat.parts.data.inside", "skate.compat.parts.inside")
+_INSIDE = "skate.compat.parts.inside"
 _EXAMPLES = ("ray.air.examples", "ray.train.examples")
 
 FOLDERS_OF_TESTS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("ray.tests", "ray.data.tests"), _FOLDER),
+    **dict.fromkeys(("ray.tests", "ray.data.tests", "ray.serve.tests"), _FOLDER),
     **dict.fromkeys(_EXAMPLES, _FOLDER),
     **{f"{folder}.pytorch": _FOLDER for folder in _EXAMPLES},
 }
 
 HOMES_OF_TESTS: dict[str, tuple[str, ...]] = {
     "ray._common.test_utils": (_HELPERS + "test_utils",),
+    "ray._private.cluster_utils": (_HELPERS + "cluster_utils",),
     "ray._private.test_utils": (_HELPERS + "test_utils",),
     "ray.cluster_utils": (_HELPERS + "cluster_utils",),
     "ray.data.tests.conftest": (
@@ -25,15 +27,26 @@ HOMES_OF_TESTS: dict[str, tuple[str, ...]] = {
         _HELPERS + "sessions",
         *_INSIDE_OF_DATA,
     ),
+    "ray.data.tests.mock_http_server": (_HELPERS + "mock_http_server",),
     "ray.data.tests.test_util": (_HELPERS + "data_checks", "skate.compat.parts.inside"),
     "ray.data.tests.util": (_HELPERS + "data_checks", "skate.compat.parts.inside"),
-    "ray.serve._private.test_utils": (_HELPERS + "serving",),
+    "ray.serve._private.test_utils": (
+        _HELPERS + "serving_actors",
+        _HELPERS + "serving_grpc",
+        _HELPERS + "serving",
+    ),
+    "ray.serve.generated.serve_pb2": (_HELPERS + "serve_messages", _INSIDE),
+    "ray.serve.generated.serve_pb2_grpc": (_HELPERS + "serve_services", _INSIDE),
+    "ray.serve.tests.conftest": (_HELPERS + "serving_sessions",),
     "ray.test_utils": (_HELPERS + "test_utils",),
     "ray.tests.client_test_utils": (_HELPERS + "client_test_utils",),
     "ray.tests.cluster_utils": (_HELPERS + "cluster_utils",),
     "ray.tests.conftest": (_HELPERS + "sessions",),
     "ray.tests.utils": (_HELPERS + "test_utils",),
     "ray.train.tests": (_HELPERS + "training",),
+    "ray.train.tests.dummy_preprocessor": (_HELPERS + "training",),
+    "ray.train.tests.lightning_test_utils": (_HELPERS + "lightning_modules", _INSIDE),
+    "ray.train.tests.test_new_persistence": (_HELPERS + "training", _INSIDE),
     "ray.train.tests.util": (_HELPERS + "training",),
     "ray.tune.search._mock": (_HELPERS + "tuning",),
     "ray.tune.suggest._mock": (_HELPERS + "tuning",),

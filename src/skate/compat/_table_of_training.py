@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+_CALLBACKS = "skate.compat.parts.training.callbacks"
 _CONSTANTS = "skate.compat.parts.training.constants"
+_EXPERIMENTS = "skate.compat.parts.tuning.experiments"
 _INSIDE = "skate.compat.parts.inside"
 _STORAGE = ("skate.compat.parts.training.storage", _INSIDE)
 
 HOMES_OF_TRAINING: dict[str, tuple[str, ...]] = {
+    "ray.air._internal.config": ("skate.compat.parts.training.config_updates", _INSIDE),
+    "ray.air._internal.torch_utils": (
+        "skate.compat.parts.training.torch_utils",
+        "skate.compat.parts.data.torch_utils",
+        _INSIDE,
+    ),
     "ray.air._internal.uri_utils": ("skate.compat.parts.training.uris",),
+    "ray.air._internal.util": ("skate.compat.parts.training.air_util", _INSIDE),
     "ray.air.constants": ("skate.air.constants", _CONSTANTS),
-    "ray.train._checkpoint": ("skate.train",),
+    "ray.train._checkpoint": ("skate.train", "skate.compat.parts.training.checkpoint"),
     "ray.train._internal": ("skate.train",),
     "ray.train._internal.session": ("skate.compat.parts.training.session",),
     "ray.train._internal.storage": _STORAGE,
@@ -33,8 +42,11 @@ HOMES_OF_TRAINING: dict[str, tuple[str, ...]] = {
     "ray.train.tensorflow.config": ("skate.train.tensorflow",),
     "ray.train.tensorflow.train_loop_utils": ("skate.train.tensorflow",),
     "ray.train.torch": ("skate.train.torch", "skate.predict.torch"),
+    "ray.train.utils": ("skate.compat.parts.training.utils", _INSIDE),
     "ray.train.v2": ("skate.train",),
+    "ray.train.v2._internal.callbacks.env_callback": (_CALLBACKS, _INSIDE),
     "ray.train.v2._internal.constants": (_CONSTANTS, _INSIDE),
+    "ray.train.v2._internal.execution.callback": (_CALLBACKS, _INSIDE),
     "ray.train.v2._internal.execution.storage": _STORAGE,
     "ray.train.v2.api": ("skate.train",),
     "ray.train.v2.api.callback": ("skate.train",),
@@ -47,13 +59,19 @@ HOMES_OF_TRAINING: dict[str, tuple[str, ...]] = {
     "ray.train.v2.api.result": ("skate.train",),
     "ray.train.v2.api.train_fn_utils": ("skate.train",),
     "ray.train.v2.api.validation_config": ("skate.train",),
+    "ray.train.v2.jax": ("skate.train.jax",),
+    "ray.train.v2.jax.config": ("skate.train.jax",),
+    "ray.train.v2.jax.jax_trainer": ("skate.train.jax",),
     "ray.train.xgboost._xgboost_utils": ("skate.train.xgboost",),
     "ray.train.xgboost.config": ("skate.train.xgboost",),
     "ray.train.xgboost.v2": ("skate.train.xgboost",),
+    "ray.tune.callback": ("skate.compat.parts.tuning.callback_list", "skate.tune.callback"),
     "ray.tune.constants": (_CONSTANTS,),
     "ray.tune.execution.experiment_state": (_INSIDE,),
     "ray.tune.execution.trial_runner": ("skate.compat.parts.tuning.runner",),
     "ray.tune.execution.tune_controller": ("skate.tune.execution.controller",),
+    "ray.tune.experiment": ("skate.tune.experiment", _EXPERIMENTS),
+    "ray.tune.experiment.experiment": ("skate.tune.experiment.experiment", _EXPERIMENTS),
     "ray.tune.experiment.trial": (
         "skate.tune.experiment.trial",
         "skate.tune.experiment.export_format",
@@ -93,6 +111,7 @@ HOMES_OF_TRAINING: dict[str, tuple[str, ...]] = {
     "ray.tune.trainable.trainable_fn_utils": ("skate.tune",),
     "ray.tune.trial": ("skate.tune.experiment.trial", "skate.tune.experiment.export_format"),
     "ray.tune.trial_runner": ("skate.compat.parts.tuning.runner",),
+    "ray.tune.utils.callback": ("skate.compat.parts.tuning.callbacks",),
     "ray.tune.utils.placement_groups": ("skate.tune.execution.placement_groups",),
     "ray.tune.utils.util": (
         "skate.tune.utils.util",
@@ -114,7 +133,6 @@ INSIDE_OF_TRAINING = (
     "ray.train.utils",
     "ray.train.v2._internal",
     "ray.train.v2.horovod",
-    "ray.train.v2.jax",
     "ray.train.v2.tests",
     "ray.train.v2.torch.torchft_config",
     "ray.train.v2.xgboost.config",

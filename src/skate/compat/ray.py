@@ -1,7 +1,8 @@
 """`import ray` means skate, from `install()` to `uninstall()`.
 
     driver       install() ──► a finder on sys.meta_path: ray.x.y is an alias of skate.x.y
-                          └──► skate/compat/_path on sys.path and PYTHONPATH
+                          └──► skate/compat/_path on sys.path and PYTHONPATH; its bin, with a
+                               command `ray`, on PATH
     workers      get the driver's sys.path; their first `import ray` finds _path/ray, which calls
     subprocesses install() there; likewise whoever inherits PYTHONPATH
 
@@ -22,6 +23,8 @@ from skate.compat.parts.inside import Absent
 __all__ = ["RAY_VERSION", "install", "is_installed", "uninstall"]
 
 _FOLDER = str(Path(__file__).parent / "_path")
+_COMMANDS = str(Path(__file__).parent / "_path" / "bin")
+_PYTHON = "SKATE_PYTHON"  # the interpreter of the command `ray`
 
 
 def install() -> None:
@@ -34,9 +37,9 @@ def install() -> None:
     _check_no_ray()
     sys.meta_path.insert(0, Finder())
     sys.path.insert(0, _FOLDER)
-    inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    rest = [folder for folder in inherited if folder and folder != _FOLDER]
-    os.environ["PYTHONPATH"] = os.pathsep.join([_FOLDER, *rest])
+    _put_first("PYTHONPATH", _FOLDER)
+    _put_first("PATH", _COMMANDS)
+    os.environ[_PYTHON] = sys.executable
     os.environ[AS_RAY] = "1"
 
 
@@ -48,11 +51,22 @@ def uninstall() -> None:
         if isinstance(module, (Alias, Absent)):
             del sys.modules[name]
     os.environ.pop(AS_RAY, None)
-    inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    rest = [folder for folder in inherited if folder != _FOLDER]
-    os.environ["PYTHONPATH"] = os.pathsep.join(rest)
-    if not os.environ["PYTHONPATH"]:
-        del os.environ["PYTHONPATH"]
+    os.environ.pop(_PYTHON, None)
+    _take_out("PYTHONPATH", _FOLDER)
+    _take_out("PATH", _COMMANDS)
+
+
+def _put_first(variable: str, folder: str) -> None:
+    inherited = os.environ.get(variable, "").split(os.pathsep)
+    rest = [one for one in inherited if one and one != folder]
+    os.environ[variable] = os.pathsep.join([folder, *rest])
+
+
+def _take_out(variable: str, folder: str) -> None:
+    rest = [one for one in os.environ.get(variable, "").split(os.pathsep) if one != folder]
+    os.environ[variable] = os.pathsep.join(rest)
+    if not os.environ[variable]:
+        del os.environ[variable]
 
 
 def is_installed() -> bool:

@@ -121,7 +121,8 @@ class SessionSource:
             "time": found["time"],
             "store": found["store_bytes"],
             "spilled": _bytes_in(found["spill_folder"]),
-            "processes": [[pid, *memory_of(pid)] for pid in pids if pid > 0],
+            # Processes that are about to start have no number yet.
+            "processes": [[pid, *memory_of(pid)] for pid in pids if pid],
         }
 
     # -- on demand ------------------------------------------------------------------------------

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import enum
 import logging
+from typing import Any
 
+import skate
 from skate.client_builder import ClientBuilder as ClientBuilder
 from skate.compat._finder import RAY_VERSION
 from skate.compat.parts.core.worker import LOCAL_MODE as LOCAL_MODE
@@ -26,3 +28,13 @@ class Language(enum.Enum):
     PYTHON = 0
     JAVA = 1
     CPP = 2
+
+
+def get_actor(name: str, namespace: str | None = None) -> Any:
+    """Return the handle of a named actor; that of Serve's controller answers to Ray's names."""
+    handle = skate.get_actor(name, namespace)
+    if name != "SERVE_CONTROLLER_ACTOR":
+        return handle
+    from skate.compat.parts.serving.controller import as_in_ray
+
+    return as_in_ray(handle)

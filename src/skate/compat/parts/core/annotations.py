@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from skate._core.deprecations import RayDeprecationWarning
+
 __all__ = ["Deprecated", "DeveloperAPI", "PublicAPI", "RayDeprecationWarning"]
 
 _Marked = TypeVar("_Marked")
-
-
-class RayDeprecationWarning(DeprecationWarning):
-    """Something will go."""
 
 
 def _mark(*args: object, **facts: object) -> object:

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from skate.exceptions import ObjectLostError, SkateError, SkateSystemError
+from skate.exceptions import GetTimeoutError, ObjectLostError, SkateError, SkateSystemError
 
 
 class AuthenticationError(SkateError):
@@ -35,8 +35,8 @@ class RayChannelError(SkateSystemError):
     """A channel of a compiled graph is broken."""
 
 
-class RayChannelTimeoutError(RayChannelError, TimeoutError):
-    """A channel of a compiled graph is slow."""
+# What is waited for too long here is a reference, also of a compiled graph.
+RayChannelTimeoutError = GetTimeoutError
 
 
 class RayCgraphCapacityExceeded(SkateSystemError):

@@ -6,13 +6,12 @@ from collections.abc import Iterable
 
 from skate._core.argument_checks import wrong_value
 from skate.compat.parts.core.internal import free
-from skate.util.state import list_objects
+from skate.engine import current_engine
 
 __all__ = ["free", "memory_summary"]
 
 _BYTES_PER_UNIT = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 _SORT_KEYS = {"OBJECT_SIZE": "object_size", "REFERENCE_TYPE": "task_status", "PID": "object_id"}
-_MOST_OBJECTS = 1_000_000
 
 
 def memory_summary(
@@ -40,8 +39,11 @@ def memory_summary(
     key = _SORT_KEYS[_one_of("sort_by", sort_by, _SORT_KEYS)]
     scale = _BYTES_PER_UNIT[_one_of("units", units, _BYTES_PER_UNIT)]
     _one_of("group_by", group_by, ("NODE_ADDRESS", "STACK_TRACE"))
-    rows = list_objects(limit=_MOST_OBJECTS)
-    rows.sort(key=lambda row: row[key], reverse=sort_by == "OBJECT_SIZE")
+    rows = sorted(
+        current_engine().state("objects"),
+        key=lambda row: row[key],
+        reverse=sort_by == "OBJECT_SIZE",
+    )
     total = sum(row["object_size"] for row in rows)
     lines = [f"{len(rows)} objects, {_size(total, scale, units)}"]
     if not stats_only:

@@ -8,7 +8,7 @@ import cloudpickle as pickle
 
 import skate
 from skate._facade.init import ClientContext as RayContext
-from skate.engine import installed_engine
+from skate.engine import current_engine, installed_engine
 from skate.util import get_node_ip_address
 
 __all__ = [
@@ -67,6 +67,11 @@ class RayNode:
     @property
     def node_ip_address(self) -> str:
         return get_node_ip_address()
+
+    @property
+    def address_info(self) -> dict[str, Any]:
+        """What `init` returns: addresses and folders of the session."""
+        return RayContext(current_engine()).address_info
 
 
 class RayWorker:

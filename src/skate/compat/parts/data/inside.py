@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 from importlib import import_module
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -93,6 +94,20 @@ def unify_schemas(schemas: Any, *, promote_types: bool = True) -> Any:
     """The schema that rows of all of them fit; types are promoted in any case."""
     first, *rest = schemas
     return first if all(schema is first for schema in rest) else common_schema([first, *rest])
+
+
+def unify_tensor_arrays(arrs: Any) -> list[Any]:
+    """Columns of tensors, brought to one type."""
+    whole, starts = concat_tensor_arrays(arrs), [0]
+    for array in arrs:
+        starts.append(starts[-1] + len(array))
+    return [whole[start:stop] for start, stop in pairwise(starts)]
+
+
+def concat_tensor_arrays(arrays: Any) -> Any:
+    """Columns of tensors one after the other, of one shape or of several."""
+    column = concat([pa.table({"data": array}) for array in arrays])["data"]
+    return column.combine_chunks()
 
 
 def is_nan(value: object) -> bool:

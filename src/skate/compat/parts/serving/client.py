@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import time
+import traceback
+from collections.abc import Callable
 from typing import Any
 
 import skate
 from skate import serve
+from skate.compat.parts.serving.controller import as_in_ray
 from skate.serve import _client
-from skate.serve._application.config_files import specs_of
+from skate.serve._application.config_files import spec_of
+from skate.serve._application.specs import ApplicationSpec
 from skate.serve.exceptions import SkateServeError
 
 _configs: dict[str, Any] = {}  # what `deploy_apps` was told of applications, by name
@@ -18,7 +24,7 @@ class ServeControllerClient:
     """The running instance, under the names of Ray's client."""
 
     def __init__(self, controller: Any) -> None:
-        self._controller = controller
+        self._controller = as_in_ray(controller)
 
     @property
     def http_config(self) -> Any:
@@ -36,14 +42,16 @@ class ServeControllerClient:
         self.delete_apps(list(serve.status().applications), blocking)
 
     def deploy_apps(self, config: Any, _blocking: bool = False) -> None:
-        """Run what a `ServeDeploySchema` says; what one before has said ends, if this does not."""
-        specs = specs_of(config)
-        names = [spec.name for spec in specs]
+        """Run what a `ServeDeploySchema` says; what one before has said ends, if this does not.
+        What cannot be imported is told by its status."""
+        specs, failures = _built(config)
+        names = [app.name for app in config.applications]
         there = set(_configs) & set(serve.status().applications)
         self.delete_apps(there - set(names), blocking=_blocking)
         _configs.clear()
         _configs.update((app.name, app) for app in config.applications)
         skate.get(self._controller.deploy.remote(specs, [config.target_capacity]))
+        skate.get(self._controller.fail.remote(failures))
         if _blocking:
             skate.get(self._controller.wait_until_settled.remote(names))
 
@@ -51,8 +59,10 @@ class ServeControllerClient:
         """Return everything that runs, as `ServeInstanceDetails` takes it."""
         from skate.compat.parts.serving.details import details
 
-        routes = skate.get(self._controller.routes.remote())
-        return details(_configs, {id.app_name: prefix for prefix, id in routes.items()})
+        asked = [self._controller.routes.remote(), self._controller.options.remote()]
+        routes, options = skate.get(asked)
+        prefixes = {id.app_name: prefix for prefix, id in routes.items()}
+        return details(_configs, prefixes, options)
 
     def get_serve_status(self, name: str = "default") -> Any:
         return serve.status().applications.get(name)
@@ -61,17 +71,76 @@ class ServeControllerClient:
         applications = serve.status().applications.values()
         return [each for app in applications for each in app.deployments.values()]
 
+    def delete_deployments(self, names: Any, blocking: bool = True) -> None:
+        """Delete the applications with these deployments, as Ray until 2.9 had no others."""
+        for app, overview in serve.status().applications.items():
+            known = {*overview.deployments, *(f"{app}_{name}" for name in overview.deployments)}
+            if not known.isdisjoint(names):
+                serve.delete(app, _blocking=blocking)
+
+    def _wait_for_application_running(self, name: str, timeout_s: float = -1) -> None:
+        def is_running() -> bool:
+            app = serve.status().applications[name]
+            if app.status == "DEPLOY_FAILED":
+                raise RuntimeError(f"application {name!r} could not be deployed: {app.message}")
+            return app.status == "RUNNING"
+
+        self._wait(is_running, timeout_s)
+
+    def _wait_for_deployment_healthy(self, name: str, timeout_s: float = -1) -> None:
+        def is_healthy() -> bool:
+            found = self._named(name)
+            failed = [each.message for each in found if each.status == "UNHEALTHY"]
+            if failed or not found:
+                reason = "; ".join(failed) or "there is no such deployment"
+                raise RuntimeError(f"deployment {name!r} is not healthy: {reason}")
+            return all(each.status == "HEALTHY" for each in found)
+
+        self._wait(is_healthy, timeout_s)
+
+    def _named(self, name: str) -> list[Any]:
+        return [
+            each
+            for app, overview in serve.status().applications.items()
+            for deployment, each in overview.deployments.items()
+            if name in (deployment, f"{app}_{deployment}")
+        ]
+
+    def _wait(self, condition: Callable[[], bool], timeout_s: float) -> None:
+        end = time.monotonic() + (timeout_s if timeout_s >= 0 else math.inf)
+        while not condition():
+            if time.monotonic() > end:
+                raise TimeoutError(f"it is not so after {timeout_s}s; serve.status() tells more")
+            time.sleep(0.05)
+
+    def wait_for_proxies_serving(self, wait_for_applications_running: bool = True) -> None:
+        """Return at once: replicas answer when `serve.run` has returned."""
+
     def get_handle(self, deployment_name: str, app_name: str | None = None, **_: object) -> Any:
         return serve.get_deployment_handle(deployment_name, app_name)
 
     def shutdown(self, timeout_s: float = 30) -> None:
         serve.shutdown()
 
+    async def shutdown_async(self, timeout_s: float = 30) -> None:
+        await serve.shutdown_async()
+
     def shutdown_cached_handles(self) -> None:
         """Handles of skate hold nothing that would have to be given back."""
 
     async def shutdown_cached_handles_async(self) -> None:
         await asyncio.sleep(0)
+
+
+def _built(config: Any) -> tuple[list[ApplicationSpec], dict[str, str]]:
+    """Return the applications of a config, and of those that fail why, by name."""
+    specs, failures = [], {}
+    for app in config.applications:
+        try:
+            specs.append(spec_of(app, config))
+        except Exception:
+            failures[app.name] = f"Deploying app {app.name!r} failed:\n{traceback.format_exc()}"
+    return specs, failures
 
 
 def get_global_client(
@@ -95,3 +164,9 @@ def _set_global_client(client: object) -> None:
 
 def _connect(raise_if_no_controller_running: bool = True) -> ServeControllerClient | None:
     return get_global_client(False, raise_if_no_controller_running)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "_global_client":
+        return get_global_client(raise_if_no_controller_running=False)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 
 import skate
 from skate import serve
+from skate.serve._application.options import DeploymentOptions
 from skate.serve._identity import CONTROLLER, DeploymentID, ReplicaID
 from skate.serve._status import (
     ApplicationStatus,
@@ -18,8 +19,13 @@ from skate.serve._status import (
     ReplicaState,
     ServeStatus,
 )
-from skate.serve.config import ProxyLocation
-from skate.serve.schema import DeploymentSchema, HTTPOptionsSchema, ServeApplicationSchema
+from skate.serve.config import AutoscalingPolicy, ProxyLocation
+from skate.serve.schema import (
+    DeploymentSchema,
+    HTTPOptionsSchema,
+    RayActorOptionsSchema,
+    ServeApplicationSchema,
+)
 from skate.util.state import list_actors
 
 __all__ = [
@@ -114,18 +120,27 @@ class ServeInstanceDetails(BaseModel):
     applications: dict[str, ApplicationDetails] = Field(default_factory=dict)
     target_capacity: float | None = None
 
+    def _get_user_facing_json_serializable_dict(self, **kwargs: Any) -> dict[str, Any]:
+        """Return it as plain values, without what only skate itself needs."""
+        return self.model_dump(mode="json", **kwargs)
 
-def details(configs: dict[str, Any], routes: dict[str, str]) -> dict[str, Any]:
+
+def details(
+    configs: dict[str, Any],
+    routes: dict[str, str],
+    options: dict[DeploymentID, DeploymentOptions],
+) -> dict[str, Any]:
     """Return all of it, as a dictionary of plain values.
 
     Args:
         configs: What a config said of applications, by name.
         routes: The prefixes of applications, by name.
+        options: Those of all deployments.
     """
     status = serve.status()
-    rows = {row["name"]: row for row in list_actors(limit=100_000) if row["state"] != "DEAD"}
+    rows = {row["name"]: row for row in list_actors(limit=10_000) if row["state"] != "DEAD"}
     applications = {
-        name: _application(name, status, rows, routes.get(name), configs.get(name))
+        name: _application(name, status, rows, routes.get(name), configs.get(name), options)
         for name in status.applications
     }
     told = ServeInstanceDetails(
@@ -138,7 +153,12 @@ def details(configs: dict[str, Any], routes: dict[str, str]) -> dict[str, Any]:
 
 
 def _application(
-    name: str, status: ServeStatus, rows: dict[str, Any], prefix: str | None, config: Any
+    name: str,
+    status: ServeStatus,
+    rows: dict[str, Any],
+    prefix: str | None,
+    config: Any,
+    options: dict[DeploymentID, DeploymentOptions],
 ) -> ApplicationDetails:
     overview = status.applications[name]
     source = APIType.IMPERATIVE if config is None else APIType.DECLARATIVE
@@ -151,13 +171,16 @@ def _application(
         deployed_app_config=config,
         source=source,
         deployments={
-            each: _deployment(DeploymentID(each, name), found, rows)
+            each: _deployment(id, found, rows, options[id])
             for each, found in overview.deployments.items()
+            if (id := DeploymentID(each, name)) in options
         },
     )
 
 
-def _deployment(id: DeploymentID, overview: Any, rows: dict[str, Any]) -> DeploymentDetails:
+def _deployment(
+    id: DeploymentID, overview: Any, rows: dict[str, Any], options: DeploymentOptions
+) -> DeploymentDetails:
     prefix = ReplicaID("", id).actor_name
     replicas = [
         ReplicaDetails(
@@ -175,10 +198,36 @@ def _deployment(id: DeploymentID, overview: Any, rows: dict[str, Any]) -> Deploy
         status=overview.status,
         status_trigger=overview.status_trigger,
         message=overview.message,
-        deployment_config=DeploymentSchema(name=id.name),
+        deployment_config=_config(id.name, options),
         target_num_replicas=going,
         replicas=replicas,
     )
+
+
+_SHOWN = (
+    "max_ongoing_requests", "max_queued_requests", "user_config",
+    "graceful_shutdown_wait_loop_s", "graceful_shutdown_timeout_s", "health_check_period_s",
+    "health_check_timeout_s",
+)  # fmt: skip
+
+
+def _config(name: str, options: DeploymentOptions) -> DeploymentSchema:
+    """Return the options of a deployment as a config file would say them."""
+    shown = {field: getattr(options, field) for field in _SHOWN}
+    scaling = options.autoscaling
+    if scaling is None:
+        shown["num_replicas"] = options.num_replicas
+    else:
+        shown["autoscaling_config"] = {**scaling.dict(), "policy": _policy(scaling.policy)}
+    actor = RayActorOptionsSchema(**options.actor_options)
+    return DeploymentSchema(name=name, ray_actor_options=actor, **shown)
+
+
+def _policy(policy: AutoscalingPolicy) -> dict[str, Any]:
+    function: Any = policy.policy_function
+    if function is not None and not isinstance(function, str):
+        function = f"{function.__module__}:{function.__qualname__}"
+    return {"policy_function": function, "policy_kwargs": policy.policy_kwargs}
 
 
 def _actor(name: str, row: Any) -> dict[str, Any]:

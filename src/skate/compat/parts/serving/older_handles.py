@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from skate.serve.deployment_graph import GraphHandle
 from skate.serve.handle import DeploymentHandle
 
 RayServeHandle = DeploymentHandle
 RayServeSyncHandle = DeploymentHandle
 RayServeDeploymentHandle = DeploymentHandle
+RayServeDAGHandle = GraphHandle

@@ -1,0 +1,110 @@
+"""`Deployment._deployment_config`, and deployments as schemas and back: what Ray's tests look at.
+
+Importing this module, as `import ray.serve` does, lets deployments have the first, and routers of
+handles `_asyncio_router`, by which tests find replicas.
+"""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+from skate.serve._application.config_files import built
+from skate.serve._application.options import check, resolve
+from skate.serve._deployment import Deployment
+from skate.serve._identity import ReplicaID
+from skate.serve._routing.router import Router
+from skate.serve.request_router import RunningReplica
+
+call_user_app_builder_with_args_if_necessary = built
+
+__all__ = ["DeploymentConfig", "deployment_to_schema", "schema_to_deployment"]
+
+_NOT_IN_SCHEMAS = ("name", "route_prefix", "version", "max_constructor_retry_count")
+
+
+class DeploymentConfig:
+    """The options of a deployment, and which of them were given."""
+
+    def __init__(self, **given: Any) -> None:
+        self._given = check(given)
+        self.user_configured_option_names = set(given)
+
+    @classmethod
+    def from_default(cls, **given: Any) -> DeploymentConfig:
+        return cls(**given)
+
+    @classmethod
+    def from_proto_bytes(cls, packed: bytes) -> DeploymentConfig:
+        given, names = pickle.loads(packed)
+        config = cls(**given)
+        config.user_configured_option_names = names
+        return config
+
+    def to_proto_bytes(self) -> bytes:
+        return pickle.dumps((self._given, self.user_configured_option_names))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "_given":
+            raise AttributeError(name)
+        if name in self._given:
+            return self._given[name]
+        scaled = {"autoscaling_config": "autoscaling", "logging_config": "logging"}
+        return getattr(resolve(self._given), scaled.get(name, name), None)
+
+
+def _config_of(deployment: Deployment) -> DeploymentConfig:
+    config = deployment.__dict__.get("_as_config")
+    if config is None:
+        config = deployment.__dict__["_as_config"] = DeploymentConfig(**deployment._given)
+        if deployment.name != getattr(deployment.func_or_class, "__name__", None):
+            config.user_configured_option_names.add("name")
+    found: DeploymentConfig = config
+    return found
+
+
+Deployment._deployment_config = property(_config_of)  # type: ignore[attr-defined]
+
+
+class AsyncioRouter:
+    """The router of a handle, as far as it tells of replicas."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
+
+    @property
+    def _request_router(self) -> AsyncioRouter:
+        return self
+
+    request_router = _request_router
+
+    @property
+    def curr_replicas(self) -> dict[ReplicaID, RunningReplica]:
+        table = self._router.table
+        most = 0 if table is None else table.max_ongoing_requests
+        shown = [RunningReplica(self._router.id, each, most) for each in self._router._replicas]
+        return {each.replica_id: each for each in shown}
+
+    _replicas = curr_replicas
+
+
+Router._asyncio_router = property(AsyncioRouter)  # type: ignore[attr-defined]
+
+
+def deployment_to_schema(deployment: Deployment) -> Any:
+    """Return the schema that a config file would have for a deployment."""
+    from skate.serve.schema import DeploymentSchema, RayActorOptionsSchema
+
+    given = {k: v for k, v in deployment._given.items() if k not in _NOT_IN_SCHEMAS}
+    if given.get("ray_actor_options") is not None:
+        given["ray_actor_options"] = RayActorOptionsSchema(**given["ray_actor_options"])
+    return DeploymentSchema(name=deployment.name, **given)
+
+
+def schema_to_deployment(schema: Any) -> Deployment:
+    """Return a deployment with the options of a schema, and without code."""
+    return Deployment(schema.name, _no_code, check(schema.options()))
+
+
+def _no_code(*args: object) -> None:
+    """Stand for the code of a deployment that only has options."""
