@@ -31,6 +31,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
+from benchmarks.alone import compile_modules
 from benchmarks.fashion_mnist import fashion_images
 from benchmarks.rows import Goal, Row, at_most, share_of
 
@@ -203,6 +204,7 @@ def main() -> None:
     if options.one:
         print(json.dumps(one(options.one, options.images)))
         return
+    compile_modules()
     systems = [name for name in SYSTEMS if not (options.no_ray and name == "ray")]
     values = {system: alone(system, options.images) for system in systems}
     for row in TABLE:

@@ -26,6 +26,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.alone import compile_modules
 from benchmarks.rows import Goal, Row, at_most
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -313,6 +314,7 @@ def main() -> None:
         return
     from benchmarks.train import show  # which imports torch: what is measured must not have it
 
+    compile_modules()
     for name, part in PARTS.items():
         if options.only in (None, name):
             values = part()

@@ -52,9 +52,10 @@ SUITES = (
             "xgboost_ray/tests/test_end_to_end.py",
             "xgboost_ray/tests/test_xgboost_api.py",
             "xgboost_ray/tests/test_colocation.py",
+            "xgboost_ray/tests/test_tune.py",
             "-k=not Client",  # Ray Client
         ),
-        42,
+        48,
     ),
     Suite(
         "lance_ray",
@@ -82,6 +83,13 @@ SUITES = (
         ),
         10,
     ),
+    Suite(
+        "ray_map",
+        "1.0.3",
+        ("tests", "-k=not with_limit_infinite"),  # which relies on the order of parallel tasks
+        21,
+        source="src",
+    ),
     Suite("mlforecast", "1.1.0", ("tests/distributed_ray",), 5),
     Suite(
         "lightgbm_ray",
@@ -89,9 +97,10 @@ SUITES = (
         (
             "lightgbm_ray/tests/test_lightgbm_api.py",
             "lightgbm_ray/tests/test_end_to_end.py",
+            "lightgbm_ray/tests/test_tune.py",
             "-k=not Client",  # Ray Client
         ),
-        24,
+        28,
     ),
     Suite(
         "adam_core",

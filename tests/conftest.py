@@ -157,6 +157,29 @@ def warm_python() -> Iterator[str]:
         yield path
 
 
+@pytest.fixture(scope="session", autouse=True)
+def forked_servers() -> Iterator[Any]:
+    """Sessions of tests have servers that are forked: see `tests.warm.forked_servers`."""
+    if oracle.ACTIVE:  # and Ray starts its processes by itself
+        yield None
+        return
+    from skate.engine.local.hub import servers
+    from tests.warm.forked_servers import forked_servers
+
+    usual = servers._spawn
+    with pytest.MonkeyPatch.context() as patch, forked_servers(usual) as spawn:
+        patch.setattr(servers, "_spawn", spawn)
+        yield usual
+
+
+@pytest.fixture
+def usual_servers(forked_servers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sessions of the test have servers as those of users: the test is about these."""
+    from skate.engine.local.hub import servers
+
+    monkeypatch.setattr(servers, "_spawn", forked_servers)
+
+
 @pytest.fixture(scope="class")
 def one_session() -> Iterator[None]:
     """One local session for the tests of a class whose workers import what takes seconds."""

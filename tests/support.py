@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import subprocess
 import time
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 #: The test needs work that goes on while the driver does something else, or in another process.
@@ -62,6 +64,7 @@ class Program(subprocess.Popen[str]):
     """
 
     started: list[Program] = []  # noqa: RUF012  # in this process, and not known to have ended
+    lasting: set[int] = set()  # noqa: RUF012  # pids of those that are there for all tests
 
     def __init__(self, command: Sequence[str | os.PathLike[str]], **options: Any) -> None:
         super().__init__(command, **{"text": True, "start_new_session": True, **options})
@@ -71,6 +74,11 @@ class Program(subprocess.Popen[str]):
         if kind is not None:
             self.kill_group()
         super().__exit__(kind, error, trace)
+
+    def outlive_tests(self) -> None:
+        """Go on when the test ends that is the first to need it."""
+        self.started.remove(self)
+        self.lasting.add(self.pid)
 
     def kill_group(self) -> None:
         """Kill it, with what it has started and left in its group."""
@@ -117,6 +125,12 @@ def run_program(
     return subprocess.CompletedProcess(command, program.returncode, out, err)
 
 
+def processes_of_session() -> list[psutil.Process]:
+    """Return what runs below this process, without what is there for all tests."""
+    below = psutil.Process().children(recursive=True)
+    return [process for process in below if process.pid not in Program.lasting]
+
+
 def offline_trackers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Have MLflow and Weights & Biases as they are, without a network, for a fixture."""
     import wandb
@@ -161,3 +175,22 @@ class Tally:
 
     def __len__(self) -> int:
         return len(self.words())
+
+
+def error_in_a_fork(call: Callable[[], object]) -> str:
+    """Return what a forked child of this process raises, as "Type: text"; "" for nothing."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            call()
+        except BaseException as error:
+            os.write(writer, f"{type(error).__name__}: {error}".encode())
+        os._exit(0)
+    os.close(writer)
+    with open(reader) as said:
+        ended, _, _ = select.select([said], [], [], PATIENCE)
+        if not ended:
+            os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        return said.read() if ended else "waits for ever"

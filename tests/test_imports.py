@@ -109,7 +109,7 @@ WALKED = """
 NEEDED = {  # by the extras `data`, `train`, `tune` and `serve` themselves
     "annotated_types", "cloudpickle", "cython_runtime", "dateutil", "numpy", "pandas", "pyarrow",
     "pydantic", "pydantic_core", "pytz", "six", "skate", "starlette", "anyio", "typing_extensions",
-    "typing_inspection", "uvicorn",
+    "typing_inspection", "uvicorn", "python_multipart", "sniffio",
 }  # fmt: skip
 
 

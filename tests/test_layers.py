@@ -92,6 +92,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "serve",
         "skate",
         "tune",
+        "util",
     },
     "__main__": {"cli"},
 }
@@ -111,12 +112,19 @@ REASONS: dict[tuple[str, str], str] = {
     ("_run", "skate.data._io.paths"): "one way to find the file system of an address",
     ("_run", "skate.tune"): "a configuration of runs takes a stopper",
     ("air", "skate.train._dataset_config"): "a name of one era of Ray only",
+    ("dag", "skate.engine"): "the end of a graph may be that of its actors",
     ("cli", "skate.serve._client"): "the command talks to the controller",
+    ("cli", "skate.util._state_sources"): "the commands list what other programs have",
+    ("cli", "skate.util._state_rows"): "the commands list what other programs have",
+    ("cli", "skate.util._state_kinds"): "the commands list what other programs have",
+    ("cli", "skate.util._state_summaries"): "the commands sum up what other programs have",
+    ("cli", "skate.util._state_logs"): "the commands show what other programs print",
     ("cli", "skate.serve._application"): "the command reads files of deployments",
     ("cli", "skate.serve._http"): "the command opens the door for other commands",
     ("predict", "skate.data._api"): "batches for TensorFlow, as datasets make them",
     ("predict", "skate.data._arrow"): "batches, as datasets make them",
     ("predict", "skate.data._execution"): "batches as tensors, as datasets make them",
+    ("serve", "skate.dag"): "graphs of calls between deployments",
     ("serve", "skate.actor"): "the type of handles, for checkers only",
     ("train", "skate._facade.early_start"): "workers are announced before `init`",
     ("data", "skate._facade.api"): "batches of tensors are written to, without a copy of them",
@@ -212,7 +220,8 @@ def repository_files() -> Iterator[Path]:
     for folder, folders, names in os.walk(ROOT):
         hidden = {name for name in folders if name.startswith(".")} - {".ci"}
         folders[:] = sorted(set(folders) - hidden - SKIPPED)
-        yield from (Path(folder, name) for name in sorted(names))
+        kept = sorted(set(names) - {".git"})  # a file where the checkout is a worktree
+        yield from (Path(folder, name) for name in kept)
 
 
 def text_of(path: Path) -> str:

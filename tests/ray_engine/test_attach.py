@@ -139,7 +139,7 @@ def test_the_address_of_the_head_may_be_written_as_for_ray_client(head: Any) -> 
 # -- addresses where there is nothing to join -----------------------------------------------------
 
 
-def refused(address: str, patience: float = 20) -> str:
+def refused(address: str, patience: float = 60) -> str:
     """What the error says that `init` raises soon."""
     began = monotonic()
     with pytest.raises(ConnectionError) as caught:

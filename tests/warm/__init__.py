@@ -26,7 +26,7 @@ from tests.support import PATIENCE, Program
 from tests.warm.client import before_begin
 
 _HERE = Path(__file__).parent
-_SOURCES = Path(__file__).parents[2] / "src"
+SOURCES = Path(__file__).parents[2] / "src"
 KINDS = ("torch", "tensorflow")  # which do not know of each other: both in one would cost more
 
 
@@ -69,9 +69,9 @@ def _start(client: Path, kind: str, until_closed: int) -> Program:
         given = (listener.fileno(), until_closed)
         nursery = Program(
             [sys.executable, _HERE / "nursery.py", client, *map(str, given)],
-            env={**os.environ, "PYTHONPATH": str(_SOURCES), "TF_CPP_MIN_LOG_LEVEL": "3"},
+            env={**os.environ, "PYTHONPATH": str(SOURCES), "TF_CPP_MIN_LOG_LEVEL": "3"},
             stdin=subprocess.DEVNULL,
             pass_fds=given,
         )
-    Program.started.remove(nursery)  # it outlives the test that is the first to need it
+    nursery.outlive_tests()
     return nursery
