@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -72,3 +74,18 @@ def test_processes_of_others_are_looked_at_once(monkeypatch: pytest.MonkeyPatch)
     assert os.getppid() not in pids(Picture.take())
     assert os.getpid() in looked_at
     assert os.getppid() not in looked_at
+
+
+@pytest.mark.parametrize(("place", "is_ours"), [("/elsewhere", False), (None, True)])
+def test_homes_of_others_who_were_killed_are_theirs(
+    place: str | None, is_ours: bool, tmp_path: Path
+) -> None:
+    with Program([sys.executable, "-c", ""]) as ended:
+        ended.wait()
+    home = Path("/dev/shm", f"skate-0-{ended.pid}-{tmp_path.name}")
+    home.mkdir()
+    try:
+        (home / "lock").write_text(place or str(tmp_path))
+        assert (str(home) in Picture.take().files) is is_ours
+    finally:
+        shutil.rmtree(home)

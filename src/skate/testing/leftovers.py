@@ -184,14 +184,30 @@ def _files() -> frozenset[str]:
         for place in places
         if os.path.isdir(place)
         for name in os.listdir(place)
-        if "skate" in name and not _of_somebody_else(name)
+        if "skate" in name and not _of_somebody_else(place, name)
     )
 
 
-def _of_somebody_else(name: str) -> bool:
-    """Whether the process that the name mentions is alive and none of this test session."""
+def _of_somebody_else(place: str, name: str) -> bool:
+    """Return whether a file belongs to a process that is none of this test session.
+
+    It is alive, or was killed and has left the home of a session with its other folders elsewhere.
+    """
     pids = {int(number) for number in re.findall(r"\d+", name)} - {os.getpid()}
-    return any((text := _environment(pid)) and _mark() not in text for pid in pids)
+    if any((text := _environment(pid)) and _mark() not in text for pid in pids):
+        return True
+    elsewhere = _other_places(os.path.join(place, name, "lock"))
+    here = os.path.realpath(tempfile.gettempdir())
+    return bool(elsewhere) and not any(
+        os.path.realpath(path).startswith(here) for path in elsewhere
+    )
+
+
+def _other_places(lock: str) -> list[str]:
+    """Return where else a session has folders, which the lock in its home says."""
+    with contextlib.suppress(OSError), open(lock, "rb") as file:
+        return [os.fsdecode(path) for path in file.read().split(b"\0") if path]
+    return []
 
 
 def _surroundings() -> frozenset[str]:
