@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -76,16 +77,37 @@ def test_processes_of_others_are_looked_at_once(monkeypatch: pytest.MonkeyPatch)
     assert os.getppid() not in looked_at
 
 
-@pytest.mark.parametrize(("place", "is_ours"), [("/elsewhere", False), (None, True)])
-def test_homes_of_others_who_were_killed_are_theirs(
-    place: str | None, is_ours: bool, tmp_path: Path
-) -> None:
+@pytest.fixture
+def home_of_the_dead() -> Iterator[Path]:
     with Program([sys.executable, "-c", ""]) as ended:
         ended.wait()
-    home = Path("/dev/shm", f"skate-0-{ended.pid}-{tmp_path.name}")
+    home = Path("/dev/shm", f"skate-user-{ended.pid}-of-a-test")  # with no other number
     home.mkdir()
-    try:
-        (home / "lock").write_text(place or str(tmp_path))
-        assert (str(home) in Picture.take().files) is is_ours
-    finally:
-        shutil.rmtree(home)
+    yield home
+    shutil.rmtree(home)
+
+
+@pytest.mark.parametrize(("place", "is_ours"), [("/elsewhere", False), (None, True)])
+def test_homes_of_others_who_were_killed_are_theirs(
+    home_of_the_dead: Path, place: str | None, is_ours: bool, tmp_path: Path
+) -> None:
+    (home_of_the_dead / "lock").write_text(place or str(tmp_path))
+    assert (str(home_of_the_dead) in Picture.take().files) is is_ours
+
+
+def test_homes_of_drivers_that_were_killed_while_they_made_them_are_nobodys(
+    home_of_the_dead: Path,
+) -> None:
+    (home_of_the_dead / "lock.new").touch()
+    assert str(home_of_the_dead) not in Picture.take().files
+    (home_of_the_dead / "objects").mkdir()
+    assert str(home_of_the_dead) in Picture.take().files
+
+
+def test_a_folder_that_is_left_is_told_with_its_content(
+    home_of_the_dead: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leftovers, "GRACE_SECONDS", 0)
+    before = Picture.take()
+    (home_of_the_dead / "lock").write_text(str(tmp_path))
+    assert leftovers.leftovers_since(before) == [f"files: {home_of_the_dead} with ['lock']"]

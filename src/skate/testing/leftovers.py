@@ -80,7 +80,14 @@ def leftovers_since(before: Picture, except_for: str = "") -> list[str]:
             break
         gc.collect()
         time.sleep(0.01)
-    return found
+    return [line + _content(line.removeprefix("files: ")) for line in found]
+
+
+def _content(path: str) -> str:
+    """Return what is in a folder that was left, which tells who was too late to remove it."""
+    with contextlib.suppress(OSError):
+        return f" with {sorted(os.listdir(path))}"
+    return ""
 
 
 def kill_marked_processes() -> None:
@@ -191,16 +198,31 @@ def _files() -> frozenset[str]:
 def _of_somebody_else(place: str, name: str) -> bool:
     """Return whether a file belongs to a process that is none of this test session.
 
-    It is alive, or was killed and has left the home of a session with its other folders elsewhere.
+    It is alive, or was killed: then it has left the home of a session whose other folders are
+    elsewhere, or one without a lock. Whose that was nobody knows; a later start removes it.
     """
     pids = {int(number) for number in re.findall(r"\d+", name)} - {os.getpid()}
     if any((text := _environment(pid)) and _mark() not in text for pid in pids):
         return True
-    elsewhere = _other_places(os.path.join(place, name, "lock"))
+    home = os.path.join(place, name)
+    if place == "/dev/shm" and not any(map(_is_alive, pids)) and _is_unfinished(home):
+        return True
+    elsewhere = _other_places(os.path.join(home, "lock"))
     here = os.path.realpath(tempfile.gettempdir())
     return bool(elsewhere) and not any(
         os.path.realpath(path).startswith(here) for path in elsewhere
     )
+
+
+def _is_alive(pid: int) -> bool:
+    return os.path.exists(f"/proc/{pid}")
+
+
+def _is_unfinished(home: str) -> bool:
+    """Return whether the home of a session was being made, and nothing is in it yet."""
+    with contextlib.suppress(OSError):
+        return not set(os.listdir(home)) - {"lock.new"}
+    return False
 
 
 def _other_places(lock: str) -> list[str]:
