@@ -9,6 +9,7 @@ _INSIDE = "skate.compat.parts.inside"
 _STORAGE = ("skate.compat.parts.training.storage", _INSIDE)
 
 HOMES_OF_TRAINING: dict[str, tuple[str, ...]] = {
+    "ray._private.dict": ("skate.tune.utils.util", _INSIDE),
     "ray.air._internal.config": ("skate.compat.parts.training.config_updates", _INSIDE),
     "ray.air._internal.torch_utils": (
         "skate.compat.parts.training.torch_utils",
