@@ -14,6 +14,7 @@ from skate.compat import ray as compat
 
 PATHS = {
     "ray._private.dict": "deep_update flatten_dict merge_dicts unflatten_list_dict",
+    "ray.rllib.utils.metrics": "ENV_RUNNER_RESULTS EPISODE_RETURN_MEAN",
     "ray.tune.execution.trial_runner": "TrialRunner",
     "ray.tune.execution.tune_controller": "TuneController",
     "ray.tune.experiment": "Experiment Trial convert_to_experiment_list",

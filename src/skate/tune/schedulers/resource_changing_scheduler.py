@@ -67,8 +67,10 @@ class DistributeResources:
     def _units_for(
         self, tune_controller: TuneController, trial: Trial, base: PlacementGroupFactory
     ) -> int:
-        """How many units the trial gets on top of what it began with: those that are free now,
-        up to its share of all that is spare."""
+        """How many units the trial gets on top of what it began with.
+
+        These are all that are free now, up to its share of what is spare.
+        """
         live = tune_controller.get_live_trials()
         begun = [base] * len(live)
         share = math.ceil(self._free_units(tune_controller, base, begun) / max(len(live), 1))
@@ -156,8 +158,11 @@ class DistributeResourcesToTopJob(DistributeResources):
 
 
 def _total_of(tune_controller: Any) -> dict[str, float]:
-    """All that trials can have. Controllers that are made up to try an allocation, as tests for
-    Ray do, know it by way of their `_resource_updater` only."""
+    """All that trials can have.
+
+    Controllers that are made up to try an allocation, as tests for Ray do, know it by way of
+    their `_resource_updater` only.
+    """
     if hasattr(tune_controller, "total_resources"):
         return dict(tune_controller.total_resources())
     known = tune_controller._resource_updater
