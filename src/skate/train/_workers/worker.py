@@ -251,8 +251,9 @@ def check_metrics(metrics: ResultRow | None) -> None:
     for name, value in (metrics or {}).items():
         if type(value).__module__.partition(".")[0] == "torch" and getattr(value, "ndim", False):
             raise ValueError(
-                f"the metric {name!r} is a tensor of shape {tuple(value.shape)}: report numbers, "
-                "and put tensors into a checkpoint"
+                "Passing objects containing Torch tensors as metrics is not supported: the metric "
+                f"{name!r} is a tensor of shape {tuple(value.shape)}. Report numbers, and put "
+                "tensors into a checkpoint"
             )
 
 
