@@ -129,6 +129,7 @@ REASONS: dict[tuple[str, str], str] = {
     ("train", "skate._facade.early_start"): "workers are announced before `init`",
     ("data", "skate._facade.api"): "batches of tensors are written to, without a copy of them",
     ("tune", "skate._facade.api"): "whether trials share the process of the program",
+    ("train", "skate._facade.api"): "whether workers share the process of the program",
     ("data", "skate._facade.early_start"): "workers are announced before `init`",
     ("train", "skate.data._api"): "a shard is iterated over as a dataset is",
     ("train", "skate.data._arrow"): "a shard sends blocks",

@@ -379,6 +379,8 @@ def test_files_of_a_run_by_their_place(tmp_path: Path) -> None:
     _download_from_fs_path(filesystem, f"{there}/file", str(tmp_path / "one" / "file"))
     assert (tmp_path / "back" / "file").read_text() == "content"
     assert (tmp_path / "one" / "file").read_text() == "content"
+    _upload_to_fs_path(str(tmp_path / "here" / "file"), filesystem, f"{there}/new/name")
+    assert Path(there, "new", "name").read_text() == "content"
     _delete_fs_path(filesystem, there)
     assert _list_at_fs_path(filesystem, there) == []
 

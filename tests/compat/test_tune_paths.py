@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from importlib import import_module
 
@@ -12,6 +13,8 @@ from skate import tune
 from skate.compat import ray as compat
 
 PATHS = {
+    "ray._private.dict": "deep_update flatten_dict merge_dicts unflatten_list_dict",
+    "ray.rllib.utils.metrics": "ENV_RUNNER_RESULTS EPISODE_RETURN_MEAN",
     "ray.tune.execution.trial_runner": "TrialRunner",
     "ray.tune.execution.tune_controller": "TuneController",
     "ray.tune.experiment": "Experiment Trial convert_to_experiment_list",
@@ -44,7 +47,7 @@ PATHS = {
     "ray.tune.utils": "date_str diagnose_serialization validate_save_restore wait_for_gpu",
     "ray.tune.utils.callback": "Callback _initialize_env_callbacks",
     "ray.tune.utils.placement_groups": "PlacementGroupFactory",
-    "ray.tune.utils.util": "flatten_dict validate_warmstart wait_for_gpu",
+    "ray.tune.utils.util": "flatten_dict retry_fn validate_warmstart wait_for_gpu",
 }
 
 
@@ -148,3 +151,20 @@ def test_callbacks_without_states_write_nothing(tmp_path):
     assert not told.can_restore(str(tmp_path))
     with pytest.raises(RuntimeError, match="no states"):
         told.restore_from_dir(str(tmp_path))
+
+
+def test_another_attempt_where_one_has_failed() -> None:
+    from ray.tune.utils.util import retry_fn
+
+    attempts: list[int] = []
+
+    def fails_once() -> None:
+        attempts.append(len(attempts))
+        if len(attempts) == 1:
+            raise KeyError("the first")
+
+    assert retry_fn(fails_once, KeyError, sleep_time=0)
+    assert attempts == [0, 1]
+    gate = threading.Event()
+    assert not retry_fn(gate.wait, num_retries=2, sleep_time=0, timeout=0.01)
+    gate.set()

@@ -148,8 +148,10 @@ def test_a_result_from_its_folder(trial, tmp_path):
 
 
 def test_no_result_in_a_folder_of_something_else(tmp_path):
-    with pytest.raises(RuntimeError, match=r"Failed to restore the Result object: result\.json"):
+    with pytest.raises(RuntimeError, match=r"restore the Result object: result\.json") as refused:
         Result.from_path(tmp_path)
+    assert "output directory created by a Ray Train run" in str(refused.value)
+    assert str(tmp_path) in str(refused.value)
     with pytest.raises(RuntimeError, match="doesn't exist"):
         Result.from_path(tmp_path / "none")
 

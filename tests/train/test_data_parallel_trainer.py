@@ -53,6 +53,19 @@ def test_workers_that_reserve_nothing_are_refused(run_config):
         DataParallelTrainer(print, scaling_config=scaling, run_config=run_config()).fit()
 
 
+def test_workers_share_a_working_directory_where_it_is_asked_for(run_config, monkeypatch):
+    def loop():
+        train.report(folder=os.getcwd(), rank=train.world_rank())
+
+    home = os.getcwd()
+    assert fit(loop, run_config()).metrics["folder"] == home
+    monkeypatch.setenv("RAY_CHDIR_TO_TRIAL_DIR", "1")
+    result = fit(loop, run_config(name="apart"))
+    session = skate.get_runtime_context().get_temp_dir()
+    assert result.metrics["folder"] == os.path.realpath(f"{session}/artifacts/apart")
+    assert os.getcwd() == home
+
+
 def test_the_folder_of_a_run(run_config):
     def loop():
         train.report(loss=1.0)

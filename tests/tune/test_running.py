@@ -718,6 +718,20 @@ def test_each_result_is_a_step_of_its_own(run):
     assert steps.ended == [number + 1 for number in steps.begun]  # the steps that are done
 
 
+def test_each_start_is_a_step_of_its_own(run, monkeypatch):
+    class Counts(tune.Callback):
+        def __init__(self):
+            self.trials = []
+
+        def on_step_end(self, iteration, trials, **info):
+            self.trials.append(len(trials))
+
+    monkeypatch.setenv("TUNE_MAX_PENDING_TRIALS_PG", "1")
+    counts = Counts()
+    run(square, config={"x": tune.grid_search([1, 2, 3])}, callbacks=[counts])
+    assert sorted(set(counts.trials)) == [1, 2, 3]  # though several begin together
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

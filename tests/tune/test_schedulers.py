@@ -489,6 +489,37 @@ class TestResources:
         second.set_status(Trial.TERMINATED)
         assert control.report(first, training_iteration=3) == PAUSE
 
+    def test_what_is_free_goes_to_who_asks_up_to_a_share(self, controller):
+        control = controller(ResourceChangingScheduler(None, DistributeResources()), cpus=8)
+        trials = [control.add(name) for name in "abc"]
+        cpus = []
+        for trial in trials:
+            control.report(trial, training_iteration=1)
+            trial.set_status(Trial.PAUSED)
+            control.scheduler.choose_trial_to_run(control)
+            cpus.append(trial.placement_group_factory.required_resources["CPU"])
+        assert cpus == [3, 3, 2]  # the spare five, by two at the most
+
+    def test_a_controller_that_is_made_up_as_for_ray(self):
+        class Updater:
+            def get_num_cpus(self):
+                return 4
+
+            def get_num_gpus(self):
+                return 0
+
+        class Control:
+            _resource_updater = Updater()
+
+            def get_live_trials(self):
+                return [trial]
+
+        trial = Trial("made up", stub=True)
+        scheduler = ResourceChangingScheduler(None, DistributeResources())
+        scheduler.on_trial_add(Control(), trial)
+        assert scheduler.on_trial_result(Control(), trial, {"training_iteration": 1}) == PAUSE
+        scheduler.choose_trial_to_run(Control())
+
     def test_names_of_resources(self):
         allocate = DistributeResources(
             increase_by={"cpu": 1, "license": 1}, reserve_resources={"cpu": 1}

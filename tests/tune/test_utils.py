@@ -120,3 +120,11 @@ class TestTrials:
         copy = Trial.from_json_state(state, stub=True)
         assert copy.get_json_state()[0] == state
         assert copy.config == trial.config
+
+
+def test_what_a_trial_has_come_to_can_be_made_up():
+    trial = Trial("counting", stub=True)
+    trial.run_metadata.last_result = {"loss": 1}
+    assert trial.last_result == {"loss": 1}
+    trial.last_result = {"loss": 2}
+    assert trial.run_metadata.last_result == {"loss": 2}

@@ -11,12 +11,14 @@ import os
 import shutil
 import tarfile
 import tempfile
+import uuid
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from skate._run.folders import LocalFolder, StorageFolder, TemporaryFolder, copy_whole, folder_at
 from skate._run.own_files import note_foreign_models
 from skate._run.pickles import PICKLE_START, is_allowed, signed_pickle, unpickle
+from skate._run.shared_copies import TEMPORARY_PREFIX, copy_to_read, kept_copy
 
 if TYPE_CHECKING:
     import pyarrow.fs as pafs
@@ -28,8 +30,6 @@ PREPROCESSOR_FILE = "preprocessor.pkl"
 PREPROCESSOR_KEY = "_preprocessor"
 MODEL_KEY = "model"  # in a dict: a model, or its weights
 FILES_KEY = "_files"  # in the dict of a checkpoint that is a folder: the folder, as a tar archive
-
-TEMPORARY_PREFIX = "checkpoint_"  # how the names of temporary folders begin
 
 AnyCheckpoint = TypeVar("AnyCheckpoint", bound="Checkpoint")
 
@@ -55,10 +55,12 @@ class Checkpoint:
 
     _temporary: TemporaryFolder | None = None  # its folder, if that is to end with it
     _allow_pickle = False  # whether it was made where pickles of others are allowed
+    _identity = ""  # by which processes share a copy of it; a dict has none
 
     def __init__(self, path: str | os.PathLike[str], filesystem: object = None) -> None:
         self._folder: StorageFolder | None = folder_at(path, filesystem)
         self._data: dict[str, Any] | None = None
+        self._identity = uuid.uuid4().hex
         if is_allowed():
             self._allow_pickle = True
 
@@ -156,7 +158,8 @@ class Checkpoint:
         The copy is the caller's, to keep or to delete; `as_directory` cleans up by itself.
 
         Args:
-            path: The folder; None makes a new temporary one.
+            path: The folder; None is a temporary one, which all processes of this machine share
+                that copy the same checkpoint, so that it is downloaded once.
 
         Returns:
             The path of the folder.
@@ -169,8 +172,14 @@ class Checkpoint:
             True
         """
         self._check_there()
+        if path is None and self._identity:
+            return kept_copy(self._identity, self._write_into)
         target = tempfile.mkdtemp(prefix=TEMPORARY_PREFIX) if path is None else os.fspath(path)
         target = os.path.expanduser(target)
+        self._write_into(target)
+        return target
+
+    def _write_into(self, target: str) -> None:
         if self._folder is None:
             _write_dict(self._data or {}, target)
         elif os.path.isfile(self._folder.path) and isinstance(self._folder, LocalFolder):
@@ -181,7 +190,6 @@ class Checkpoint:
             self._folder.download(target)
         if self._folder is not None and not isinstance(self._folder, LocalFolder):
             note_foreign_models(target)
-        return target
 
     def _note_foreign_models(self) -> None:
         """Give no signatures to models that come with it and have none. Those that are elsewhere
@@ -212,6 +220,10 @@ class Checkpoint:
         if isinstance(self._folder, LocalFolder):
             self._check_there()
             yield self._folder.path
+            return
+        if self._identity:
+            with copy_to_read(self._identity, self._write_into) as copy:
+                yield copy
             return
         copy = self.to_directory()
         try:
@@ -375,6 +387,7 @@ class Checkpoint:
             )
         checkpoint = cls.__new__(cls)
         checkpoint._folder, checkpoint._data = other._folder, other._data
+        checkpoint._identity = other._identity
         checkpoint._temporary = other._temporary
         checkpoint._allow_pickle = other._allow_pickle
         return checkpoint
@@ -419,6 +432,7 @@ class Checkpoint:
             self._data = {**(self._data or {}), METADATA_FILE: json.loads(text)}
         else:
             self._folder.write(METADATA_FILE, text.encode())
+            self._identity = uuid.uuid4().hex  # copies of it lack this
 
     def update_metadata(self, metadata: Mapping[str, object]) -> None:
         """Add to the notes that are kept with the checkpoint.

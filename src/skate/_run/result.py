@@ -84,8 +84,9 @@ class Result:
             raise RuntimeError(f"Experiment folder {storage.path!r} doesn't exist!")
         if not storage.exists(RESULT_FILE) and not storage.exists(CHECKPOINTS_FILE):
             raise RuntimeError(
-                f"Failed to restore the Result object: {RESULT_FILE} doesn't exist in "
-                f"{storage.path!r}, so that it is not the folder of a run or trial"
+                f"Failed to restore the Result object: {RESULT_FILE} doesn't exist in the "
+                "experiment folder. Make sure that this is an output directory created by a Ray "
+                f"Train run, or by one of skate, or the folder of a trial; got {storage.path!r}"
             )
         ledger = Ledger(storage)
         history = ledger.results()

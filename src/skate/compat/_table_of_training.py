@@ -9,6 +9,7 @@ _INSIDE = "skate.compat.parts.inside"
 _STORAGE = ("skate.compat.parts.training.storage", _INSIDE)
 
 HOMES_OF_TRAINING: dict[str, tuple[str, ...]] = {
+    "ray._private.dict": ("skate.tune.utils.util", _INSIDE),
     "ray.air._internal.config": ("skate.compat.parts.training.config_updates", _INSIDE),
     "ray.air._internal.torch_utils": (
         "skate.compat.parts.training.torch_utils",
@@ -18,6 +19,8 @@ HOMES_OF_TRAINING: dict[str, tuple[str, ...]] = {
     "ray.air._internal.uri_utils": ("skate.compat.parts.training.uris",),
     "ray.air._internal.util": ("skate.compat.parts.training.air_util", _INSIDE),
     "ray.air.constants": ("skate.air.constants", _CONSTANTS),
+    "ray.rllib.utils": (_INSIDE,),
+    "ray.rllib.utils.metrics": ("skate.compat.parts.tuning.rllib_metrics",),
     "ray.train._checkpoint": ("skate.train", "skate.compat.parts.training.checkpoint"),
     "ray.train._internal": ("skate.train",),
     "ray.train._internal.session": ("skate.compat.parts.training.session",),

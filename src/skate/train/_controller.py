@@ -11,12 +11,14 @@ another size.
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from skate._facade.api import works_elsewhere
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import FailureConfig
 from skate._run.config_checks import may_retry
@@ -330,7 +332,13 @@ class TrainController:
             returns=rank == 0 or self._plan.all_values,
             replaces=self._plan.replaces,
             is_newcomer=is_newcomer,
+            folder_of_its_own=_changes_directory(),
         )
+
+
+def _changes_directory() -> bool:
+    """Whether workers leave the program's working directory, as Ray's variable asks for."""
+    return os.environ.get("RAY_CHDIR_TO_TRIAL_DIR") == "1" and works_elsewhere()
 
 
 def _shut_down(backend: Backend, group: WorkerGroup, config: BackendConfig) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import tempfile
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from typing import Any
 
 import cloudpickle
 
+import skate
 from skate._core.places import place_of_thread
 from skate._run.checkpoint import Checkpoint
 from skate._run.context import SessionInfo
@@ -45,6 +47,7 @@ from skate.train._workers.membership import LoopMailbox, Membership
 from skate.train._workers.staging import stage
 
 LOOP_THREAD = "skate-train"
+ARTIFACTS = "artifacts"
 
 
 @dataclass
@@ -61,6 +64,7 @@ class WorkerJob:
     returns: bool = True  # whether what the loop returns is wanted
     replaces: bool = False  # whether workers that die are replaced one by one
     is_newcomer: bool = False  # whether this worker takes the place of one
+    folder_of_its_own: bool = False  # whether the run has a working directory of its own
     signing_key: bytes = field(default_factory=signing_key, repr=False)  # for what it pickles
 
 
@@ -147,6 +151,8 @@ class TrainWorker:
         self._context = job.train_func_context
         self._loop = job.loop
         self._returns = job.returns
+        if job.folder_of_its_own:
+            enter_folder_of(job.info.experiment_name)
 
     def write_held(self) -> None:
         """Write the checkpoint of the current report, which was held back."""
@@ -202,6 +208,14 @@ class TrainWorker:
         return event
 
 
+def enter_folder_of(run: str) -> None:
+    """Work in a folder of the session that all workers of a run share, which ends with it."""
+    session = skate.get_runtime_context().get_temp_dir() or tempfile.gettempdir()
+    folder = os.path.join(session, ARTIFACTS, run)
+    os.makedirs(folder, exist_ok=True)
+    os.chdir(folder)
+
+
 def takes_config(loop: Callable[..., object]) -> bool:
     """Whether a loop has a parameter for its configuration. Raises if it has more than that."""
     if not callable(loop):
@@ -237,8 +251,9 @@ def check_metrics(metrics: ResultRow | None) -> None:
     for name, value in (metrics or {}).items():
         if type(value).__module__.partition(".")[0] == "torch" and getattr(value, "ndim", False):
             raise ValueError(
-                f"the metric {name!r} is a tensor of shape {tuple(value.shape)}: report numbers, "
-                "and put tensors into a checkpoint"
+                "Passing objects containing Torch tensors as metrics is not supported: the metric "
+                f"{name!r} is a tensor of shape {tuple(value.shape)}. Report numbers, and put "
+                "tensors into a checkpoint"
             )
 
 

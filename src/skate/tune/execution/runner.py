@@ -98,6 +98,7 @@ class Runner:
             if not self._begin(trial):
                 break
             self._controller.start(trial)
+            self._begin_another_step()
             started = True
         return started
 
@@ -187,7 +188,8 @@ class Runner:
             self._answer(worker, worker.trial, verdict)
 
     def _begin_another_step(self) -> None:
-        """Several events came at once, of which each is a step to those who count them."""
+        """Several trials start, or several events came, at once: to those who count them, each is
+        a step."""
         self._controller.iteration += 1
         self._performer.end_step()
         self._performer.begin_step()

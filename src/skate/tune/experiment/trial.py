@@ -178,6 +178,15 @@ class Trial(TrialErrors):
         """The last result; what is known of every trial if there is none."""
         return self._last_result
 
+    @last_result.setter
+    def last_result(self, result: ResultRow) -> None:
+        self._last_result = result
+
+    @property
+    def run_metadata(self) -> Trial:
+        """The trial itself, which knows what it has come to: `run_metadata.last_result`."""
+        return self
+
     @property
     def has_reported_at_least_once(self) -> bool:
         """Whether there is a result."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from skate._run.types import ResultRow
@@ -67,28 +67,43 @@ class DistributeResources:
     def _units_for(
         self, tune_controller: TuneController, trial: Trial, base: PlacementGroupFactory
     ) -> int:
-        """How many units the trial gets on top of what it began with."""
-        live = [t for t in tune_controller.get_live_trials() if not t.is_finished()]
-        order = sorted(live, key=lambda t: t.trial_id)
-        spare = self._spare_units(tune_controller, base, len(order))
-        each, rest = divmod(spare, max(len(order), 1))
-        units = each + (order.index(trial) < rest if trial in order else 0)
-        return self._limited(units)
+        """How many units the trial gets on top of what it began with.
 
-    def _limited(self, units: int) -> int:
-        return min(units, self.increase_by_times) if self.increase_by_times > 0 else units
+        These are all that are free now, up to its share of what is spare.
+        """
+        live = tune_controller.get_live_trials()
+        begun = [base] * len(live)
+        share = math.ceil(self._free_units(tune_controller, base, begun) / max(len(live), 1))
+        return min(self._units_within_reach(tune_controller, trial, base), max(share, 0))
 
-    def _spare_units(
-        self, tune_controller: TuneController, base: PlacementGroupFactory, trials: int
+    def _units_within_reach(
+        self, tune_controller: TuneController, trial: Trial, base: PlacementGroupFactory
     ) -> int:
-        """How many units are left when each trial has its base."""
-        total, unit = tune_controller.total_resources(), self._unit(base)
-        counts = []
-        for name, amount in unit.items():
-            free = total.get(name, 0) - self.reserve_resources.get(name, 0)
-            free -= base.required_resources.get(name, 0) * trials
-            counts.append(math.floor(free / amount))
-        return max(min(counts, default=0), 0)
+        """What the trial has, and what nobody has; less than it has, if there is not so much."""
+        live = [one.placement_group_factory for one in tune_controller.get_live_trials()]
+        now, begun = trial.placement_group_factory.required_resources, base.required_resources
+        grown = {name: now.get(name, 0) - begun.get(name, 0) for name in self._unit(base)}
+        units = self._units_in(grown, base) + self._free_units(tune_controller, base, live)
+        most = self.increase_by_times if self.increase_by_times > 0 else units
+        return max(min(units, most), 0)
+
+    def _free_units(
+        self,
+        tune_controller: TuneController,
+        base: PlacementGroupFactory,
+        held: Sequence[PlacementGroupFactory],
+    ) -> int:
+        """How many units are left beside what trials hold."""
+        free = _total_of(tune_controller)
+        for taken in (self.reserve_resources, *(one.required_resources for one in held)):
+            for name, amount in taken.items():
+                free[name] = free.get(name, 0) - amount
+        return self._units_in(free, base)
+
+    def _units_in(self, amounts: Bundle, base: PlacementGroupFactory) -> int:
+        unit = self._unit(base).items()
+        counts = [math.floor(amounts.get(name, 0) / amount) for name, amount in unit]
+        return min(counts, default=0)
 
     def _unit(self, base: PlacementGroupFactory) -> Bundle:
         if self.increase_by:
@@ -139,8 +154,19 @@ class DistributeResourcesToTopJob(DistributeResources):
         best = max(live, key=lambda t: sign * t.last_result[metric], default=None)
         if trial is not best:
             return 0
-        every = len(tune_controller.get_live_trials())
-        return self._limited(self._spare_units(tune_controller, base, every))
+        return self._units_within_reach(tune_controller, trial, base)
+
+
+def _total_of(tune_controller: Any) -> dict[str, float]:
+    """All that trials can have.
+
+    Controllers that are made up to try an allocation, as tests for Ray do, know it by way of
+    their `_resource_updater` only.
+    """
+    if hasattr(tune_controller, "total_resources"):
+        return dict(tune_controller.total_resources())
+    known = tune_controller._resource_updater
+    return {"CPU": known.get_num_cpus(), "GPU": known.get_num_gpus()}
 
 
 Allocation = Callable[[Any, "Trial", dict[str, Any], Any], PlacementGroupFactory | None]

@@ -5,6 +5,9 @@ The variables tune services that do not exist here; programs and tests set them 
 
 from __future__ import annotations
 
+import os
+
+import skate
 from skate._run.config_checks import default_storage_path
 from skate._run.ledger import RESULT_FILE
 
@@ -32,7 +35,7 @@ CHECKPOINT_TUNE_METADATA_FILE = ".tune_metadata"
 EXPR_ERROR_FILE = "error.txt"
 EXPR_ERROR_PICKLE_FILE = "error.pkl"
 LAZY_CHECKPOINT_MARKER_FILE = ".lazy_checkpoint_marker"
-CHECKPOINT_MANAGER_SNAPSHOT_FILENAME = "checkpoint_manager_snapshot.json"
+CHECKPOINT_MANAGER_SNAPSHOT_FILENAME = RESULT_FILE  # by which a folder is known to be a run's
 DEFAULT_STORAGE_PATH = default_storage_path()
 
 RAY_CHDIR_TO_TRIAL_DIR = "RAY_CHDIR_TO_TRIAL_DIR"
@@ -49,6 +52,11 @@ TORCH_PROCESS_GROUP_SHUTDOWN_TIMEOUT_S = "TORCH_PROCESS_GROUP_SHUTDOWN_TIMEOUT_S
 COPY_DIRECTORY_CHECKPOINTS_INSTEAD_OF_MOVING_ENV = (
     "TRAIN_COPY_DIRECTORY_CHECKPOINTS_INSTEAD_OF_MOVING"
 )
+
+
+def _get_ray_train_session_dir() -> str:
+    """Where workers of training have their working directories, where they have one."""
+    return os.path.join(skate.get_runtime_context().get_temp_dir(), "artifacts")
 
 
 def is_v2_enabled() -> bool:

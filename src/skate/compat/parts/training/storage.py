@@ -72,11 +72,15 @@ def _download_from_fs_path(fs: Any, fs_path: str, local_path: str, filelock: boo
 
 def _upload_to_fs_path(local_path: str, fs: Any, fs_path: str, exclude: object = None) -> None:
     """Copy a folder, or a file, from this machine."""
+    import os
+
     from pyarrow.fs import LocalFileSystem, copy_files
 
     if exclude:
         raise ValueError(f"exclude is not supported here; got {exclude!r}")
-    fs.create_dir(fs_path, recursive=True)
+    folder = os.path.dirname(fs_path) if os.path.isfile(local_path) else fs_path
+    if folder:
+        fs.create_dir(folder, recursive=True)
     copy_files(local_path, fs_path, source_filesystem=LocalFileSystem(), destination_filesystem=fs)
 
 
