@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +13,11 @@ import skate
 from tests.support import run_program
 
 
-def skate_command(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+def skate_command(
+    *arguments: str, cwd: Path, **environment: str
+) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "skate", *arguments]
-    return run_program(command, cwd=cwd)
+    return run_program(command, cwd=cwd, env={**os.environ, **environment})
 
 
 def python(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -100,6 +103,20 @@ def test_ray_is_skate_in_tests(place: Path) -> None:
         "run", "--as-ray", "-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=place
     )
     assert "1 passed" in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize(("options", "says"), [((), "reported"), (("--as-ray",), "refused")])
+def test_reports_without_a_trainer(place: Path, options: tuple[str, ...], says: str) -> None:
+    (place / "loop.py").write_text(
+        "from skate import train\n"
+        "try:\n"
+        "    train.report({'loss': 1})\n"
+        "    print('reported')\n"
+        "except RuntimeError:\n"
+        "    print('refused')\n"
+    )
+    done = skate_command("run", *options, "loop.py", cwd=place, SKATE_STORAGE=str(place / "runs"))
+    assert done.stdout == f"{says}\n", done.stderr
 
 
 def test_the_engine_by_an_option(place: Path) -> None:

@@ -89,4 +89,6 @@ def _prepare(
         os.environ["SKATE_ENGINE"] = engine
     if as_ray:
         install_as_ray()
+    else:
+        os.environ["SKATE_RUN"] = "1"  # a training loop in it may report without a trainer
     return Program(program, arguments, is_module)

@@ -22,7 +22,6 @@ class Program(NamedTuple):
 
 def run(program: Program) -> int:
     """Return the exit code of the program. An exception is shown as the interpreter shows it."""
-    os.environ["SKATE_RUN"] = "1"  # a training loop in it may report without a trainer
     try:
         if program.is_module:
             _run_module(program)
