@@ -86,6 +86,79 @@ def test_calls_of_an_actor_have_the_name_that_it_gives_itself() -> None:
     assert {row.func_or_class_name.rpartition(".")[2] for row in rows} == {"greet"}
 
 
+class Quiet:
+    def usual(self) -> None:
+        pass
+
+    @skate.method(enable_task_events=True)
+    def shown(self) -> None:
+        pass
+
+    @skate.method(enable_task_events=False)
+    def hidden(self) -> None:
+        pass
+
+
+def listed() -> set[tuple[str | None, str]]:
+    return {(row.actor_id, row.name) for row in state.list_tasks()}
+
+
+@local_only
+def test_calls_that_are_not_to_be_listed() -> None:
+    plain = skate.remote(Quiet).remote()
+    quiet = skate.remote(enable_task_events=False)(Quiet).remote()
+    for actor in (plain, quiet):
+        skate.get([actor.usual.remote(), actor.shown.remote(), actor.hidden.remote()])
+    one, other = plain._actor_id.hex(), quiet._actor_id.hex()
+    expected: set[tuple[str | None, str]]
+    expected = {(one, f"Quiet.{name}") for name in ("__init__", "usual", "shown")}
+    assert listed() == expected | {(other, "Quiet.shown")}
+    events = {event["name"] for event in skate.timeline() if event["ph"] == "X"}
+    assert events <= {name for _, name in expected}
+    skate.get(plain.hidden.options(enable_task_events=True).remote())
+    assert (one, "Quiet.hidden") in listed()
+
+
+@local_only
+def test_tasks_that_are_not_to_be_listed(flag: Any) -> None:
+    begun, go_on = flag("begun"), flag("go on")
+
+    @skate.remote(enable_task_events=False)
+    def secret() -> None:
+        begun.set()
+        go_on.wait()
+
+    @skate.remote
+    def public() -> None:
+        skate.get(secret.remote())
+
+    ref = public.remote()
+    begun.wait()
+    assert listed() == {(None, "public")}
+    go_on.set()
+    skate.get(ref)
+    assert listed() == {(None, "public")}
+
+
+@local_only
+@pytest.mark.parametrize("way", ["exit_actor", "sys.exit", "__ray_terminate__"])
+def test_a_call_that_has_ended_its_actor_as_it_was_to_has_not_failed(way: str) -> None:
+    @skate.remote
+    class Leaver:
+        def leave(self, way: str) -> None:
+            if way == "exit_actor":
+                skate.actor.exit_actor()
+            sys.exit(0)
+
+    actor = Leaver.remote()
+    ended = actor.__ray_terminate__.remote() if "ray" in way else actor.leave.remote(way)
+    with pytest.raises(skate.exceptions.ActorDiedError):
+        skate.get(ended)
+    (row,) = state.list_tasks(filters=[("type", "=", "ACTOR_TASK")])
+    assert (row.state, row.error_type) == ("FINISHED", None)
+
+
+@local_only
 def test_an_actor_that_was_killed() -> None:
     actor = Sleeper.remote()
     skate.get(actor.pid.remote())

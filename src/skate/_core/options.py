@@ -237,7 +237,8 @@ def tensor_transport(name: str, value: Any) -> str | None:
 # -- the table ----------------------------------------------------------------------------------
 
 _ALL, _MADE, _RUN = (TASK, ACTOR, CALL), (TASK, ACTOR), (TASK, CALL)
-_flag = _instance(bool, "True or False")
+_truth = instances(bool, "True or False")
+_flag = optional(_truth)
 _mapping = _instance(Mapping, "a dictionary")
 _or_forever = _count(-1, "a number of at least 0, or -1 for ever")
 
@@ -274,7 +275,7 @@ OPTIONS: dict[str, Option] = {
     "get_if_exists": Option((ACTOR,), _flag, "get_if_exists"),
     "lifetime": Option((ACTOR,), _lifetime, "detached"),
     "object_store_memory": Option((ACTOR,), _count(0, "a number of bytes")),
-    "enable_task_events": Option(_ALL, _flag),
+    "enable_task_events": Option(_ALL, _truth, "listed"),
     "allow_out_of_order_execution": Option((ACTOR,), _flag),
     "_metadata": Option(_ALL, _mapping),
     "_labels": Option(_MADE, _mapping),
