@@ -95,7 +95,7 @@ def test_a_session_with_its_page(ray_start_with_dashboard):
 
 def test_the_page_elsewhere(set_override_dashboard_url, shutdown_only_with_initialization_check):
     ray.init()
-    assert ray.get_runtime_context().get_dashboard_url() == "https://external_dashboard_url"
+    assert ray.get_runtime_context().get_dashboard_url() == "external_dashboard_url"
 
 
 def test_a_variable(set_runtime_env_retry_times):

@@ -95,16 +95,31 @@ def whole_bytes(name: str, value: object) -> int | None:
     return None if number is None else int(number)
 
 
+# Resources that are no custom ones, and the options that they are given by.
+RESERVED = {
+    "CPU": "num_cpus",
+    "GPU": "num_gpus",
+    "memory": "memory",
+    "object_store_memory": "object_store_memory",
+}
+
+
+class _ReservedNameError(ValueError, AssertionError):
+    """A custom resource has the name of another one: `init` of Ray raises the second kind."""
+
+
 def custom_resources(name: str, value: object) -> Mapping[str, float] | None:
     """Return checked amounts of resources that have no option of their own."""
     if value is None:
         return None
     if not isinstance(value, Mapping):
         raise wrong_type(name, value, "a dictionary of names and quantities")
-    for reserved in ("CPU", "GPU", "memory"):
+    for reserved, option in RESERVED.items():
         if reserved in value:
-            option = {"CPU": "num_cpus", "GPU": "num_gpus"}.get(reserved, reserved)
-            raise ValueError(f"{name} takes custom names only; ask for {reserved} with {option}=")
+            raise _ReservedNameError(
+                f"`{reserved}` cannot be a custom resource because it is one of the default "
+                f"resources; say {option}= instead of {name}={dict(value)!r}"
+            )
     return {key: _amount(f"{name}[{key!r}]", key, value[key]) for key in value}
 
 
