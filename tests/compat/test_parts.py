@@ -825,3 +825,35 @@ def test_a_pool_takes_one_value_for_a_list_of_one() -> None:
 
     with Pool(1) as pool, pytest.warns(UserWarning, match="Passing a non-iterable argument"):
         assert list(pool.imap(abs, -3)) == [3]
+
+
+def test_objects_are_counted_for_those_who_look_for_leaks() -> None:
+    import ray
+
+    core = ray._private.worker.global_worker.core_worker
+    assert (core.get_all_reference_counts(), core.get_memory_store_size()) == ({}, 0)
+    ref = ray.put(1)
+    counts = core.get_all_reference_counts()
+    assert list(counts) == [ref.hex().encode()]
+    assert counts == {ref.hex().encode(): {"local": 1, "submitted": 0}}
+    assert core.object_exists(ref)
+    assert core.get_memory_store_size() == 1
+    id = ref.binary()
+    del ref
+    assert core.get_memory_store_size() == 0
+    assert not core.object_exists(ray.ObjectRef(id))
+    keeper = ray.remote(num_cpus=0)(dict).remote()
+    ray.get(keeper.__ray_ready__.remote())
+    assert core.get_all_reference_counts() == {}
+
+
+def test_references_of_an_earlier_session_are_refused_in_words_of_ray() -> None:
+    import ray
+
+    old = ray.put(1)
+    ray.shutdown()
+    ray.init(num_cpus=1)
+    with pytest.raises(ValueError, match="Ray objects whose owner is unknown"):
+        ray.get(old)
+    with pytest.raises(ValueError, match="Ray object whose owner is unknown"):
+        ray.remote(len).remote([old])
