@@ -51,6 +51,26 @@ def test_a_live_actor() -> None:
         row.spam  # noqa: B018
 
 
+def test_the_class_of_an_actor_is_named_with_what_is_around_it() -> None:
+    @skate.remote(num_cpus=0)
+    class Inner:
+        def ping(self) -> None:
+            pass
+
+    @skate.remote
+    def made_by_a_task() -> Any:
+        inner = Inner.remote()
+        skate.get(inner.ping.remote())
+        return inner
+
+    outer, inner = Inner.remote(), skate.get(made_by_a_task.remote())
+    skate.get(outer.ping.remote())
+    around = test_the_class_of_an_actor_is_named_with_what_is_around_it.__name__
+    qualified = f"{around}.<locals>.Inner"
+    assert {of_actor(actor).class_name for actor in (outer, inner)} == {qualified}
+    assert list(state.summarize_actors()["cluster"]["summary"]) == [qualified]
+
+
 def test_what_an_actor_calls_itself() -> None:
     @skate.remote
     class Named:

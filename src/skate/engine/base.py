@@ -132,6 +132,7 @@ class ActorMeta(NamedTuple):
     module: str
     methods: Mapping[str, MethodMeta]
     is_async: bool = False
+    qualified_name: str = ""  # as the state API has it: with the functions around the class
 
 
 class ClassSpec:

@@ -48,6 +48,7 @@ class HubActor:
         self.creation = creation
         self.options = options
         self.class_name = class_name
+        self.qualified_name = class_name  # with the functions around the class
         self.meta = meta  # packed ActorMeta, for get_actor
         self.concurrent = concurrent  # several calls at a time: no order to keep
         self.key: tuple[str, str] = ("", "")  # namespace and name

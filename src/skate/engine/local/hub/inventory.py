@@ -68,7 +68,7 @@ def actor_row(info: SessionFacts, actor: HubActor) -> Row:
     state = _ACTOR_STATES.get(actor.state, actor.state)
     return {
         "actor_id": _hex(actor.id, 16),
-        "class_name": actor.class_name,
+        "class_name": actor.qualified_name,
         "state": "DEPENDENCIES_UNREADY" if actor.creation.missing else state,
         "job_id": info.job_id,
         "name": actor.name or "",
