@@ -857,3 +857,15 @@ def test_references_of_an_earlier_session_are_refused_in_words_of_ray() -> None:
         ray.get(old)
     with pytest.raises(ValueError, match="Ray object whose owner is unknown"):
         ray.remote(len).remote([old])
+
+
+def test_what_cannot_be_pickled_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    import threading
+
+    from ray.cloudpickle import dumps_debug, loads
+
+    assert loads(dumps_debug([1, 2])) == [1, 2]
+    lock = threading.Lock()
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        dumps_debug(lambda: lock.acquire())
+    assert "lock" in capsys.readouterr().out

@@ -133,7 +133,7 @@ def test_calls_that_are_not_to_be_listed() -> None:
     expected: set[tuple[str | None, str]]
     expected = {(one, f"Quiet.{name}") for name in ("__init__", "usual", "shown")}
     assert listed() == expected | {(other, "Quiet.shown")}
-    events = {event["name"] for event in skate.timeline() if event["ph"] == "X"}
+    events = {event["name"] for event in skate.timeline() or [] if event["ph"] == "X"}
     assert events <= {name for _, name in expected}
     skate.get(plain.hidden.options(enable_task_events=True).remote())
     assert (one, "Quiet.hidden") in listed()
@@ -158,6 +158,42 @@ def test_tasks_that_are_not_to_be_listed(flag: Any) -> None:
     go_on.set()
     skate.get(ref)
     assert listed() == {(None, "public")}
+
+
+@local_only
+def test_tasks_and_calls_that_nobody_refers_to(flag: Any) -> None:
+    begun, go_on = flag("begun"), flag("go on")
+
+    @skate.remote(num_cpus=2)
+    def stay() -> None:
+        begun.set()
+        go_on.wait()
+
+    @skate.remote(num_cpus=0)
+    class Host:
+        def stay(self) -> None:
+            go_on.wait()
+
+    stay.remote()
+    begun.wait()
+    stay.remote()  # which has to wait, as the first one has all CPUs
+    host = Host.remote()
+    for _ in range(2):
+        host.stay.remote()
+
+    def states() -> list[tuple[str, str]]:
+        rows = [row for row in state.list_tasks() if row.state != "FINISHED"]
+        return sorted((row.name, row.state) for row in rows)
+
+    running, waiting = "RUNNING", "SUBMITTED_TO_WORKER"
+    calls = [("Host.stay", running), ("Host.stay", waiting)]
+    eventually(
+        lambda: states() == [*calls, ("stay", "PENDING_NODE_ASSIGNMENT"), ("stay", running)]
+    )
+    go_on.set()
+    eventually(lambda: states() == [])
+    ended = [row.name for row in state.list_tasks()]
+    assert sorted(ended) == ["Host.__init__", "Host.stay", "Host.stay", "stay", "stay"]
 
 
 @local_only

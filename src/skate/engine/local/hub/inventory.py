@@ -102,9 +102,7 @@ def ended_actor_row(row: Row, error: Packed) -> Row:
 def _tasks(info: SessionFacts, state: State) -> list[Row]:
     """Return those that have not ended, then the others, the last one first. (Calls from one
     worker to another are known to these alone.)"""
-    found = (entry.task for entry in [*state.entries.values()] if entry.kind is None)
-    going_on = [task for task in dict.fromkeys(found) if task is not None]
-    rows = [_task_row(info, task) for task in going_on if is_listed(task.plan.asked)]
+    rows = [_task_row(info, task) for task in state.unfinished() if is_listed(task.plan.asked)]
     failures, ended = dict(state.failures), map(TaskRun._make, reversed(state.runs))
     rows += [
         _ended_row(info, run, failures.get((run.id, run.attempt)))
@@ -327,9 +325,8 @@ def _worker_state(worker: WorkerProcess) -> str:
 
 def _runtime_envs(info: SessionFacts, state: State) -> list[Row]:
     """Return the environment of the session, and those that tasks and actors use now."""
-    unfinished = (entry.task for entry in [*state.entries.values()] if entry.kind is None)
-    works = [*unfinished, *(actor.creation for actor in state.actors.values())]
-    settings = [task.plan.settings or {} for task in dict.fromkeys(works) if task is not None]
+    works = [*state.unfinished(), *(actor.creation for actor in state.actors.values())]
+    settings = [task.plan.settings or {} for task in dict.fromkeys(works)]
     uses = Counter(one["runtime_env"] for one in settings if "runtime_env" in one)
     envs = [(serialization.loads(packed), count) for packed, count in uses.items()]
     if info.runtime_env and all(env != info.runtime_env for env, _ in envs):
