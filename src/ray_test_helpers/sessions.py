@@ -43,12 +43,28 @@ def _fixture(**settings: Any) -> Callable[[_Function], _Function]:
     return made
 
 
+_held = 0  # sessions that fixtures have begun and not ended
+
+
+@contextmanager
+def _holding_a_session() -> Iterator[None]:
+    """A session begins and ends inside. One that a test has left which failed, or which no fixture
+    knows of, is ended before: the tests that follow are not to fail with it."""
+    global _held
+    if not _held:
+        skate.shutdown()
+    _held += 1
+    try:
+        yield
+    finally:
+        _held -= 1
+        skate.shutdown()
+
+
 @contextmanager
 def _ray_start(**arguments: Any) -> Iterator[Any]:
-    try:
+    with _holding_a_session():
         yield skate.init(**{**_DEFAULTS, **arguments})
-    finally:
-        skate.shutdown()
 
 
 def _session(scope: str = "function", **arguments: Any) -> Callable[..., Any]:
@@ -97,8 +113,8 @@ def ray_start_with_env_vars(request: Any, monkeypatch: Any) -> Iterator[Any]:
 
 @_fixture()
 def shutdown_only() -> Iterator[None]:
-    yield None
-    skate.shutdown()
+    with _holding_a_session():
+        yield None
 
 
 @_fixture()
@@ -160,16 +176,17 @@ def _ray_start_cluster(
     num_nodes: int = 0, do_init: bool | None = None, **arguments: Any
 ) -> Iterator[Cluster]:
     namespace = arguments.pop("namespace", _DEFAULTS["namespace"])
-    cluster = Cluster()
-    try:
-        for _ in range(num_nodes):
-            cluster.add_node(**arguments)
-        if do_init or (do_init is None and num_nodes):
-            cluster.connect(namespace)
-        yield cluster
-    finally:
-        skate.shutdown()
-        cluster.shutdown()
+    with _holding_a_session():
+        cluster = Cluster()
+        try:
+            for _ in range(num_nodes):
+                cluster.add_node(**arguments)
+            if do_init or (do_init is None and num_nodes):
+                cluster.connect(namespace)
+            yield cluster
+        finally:
+            skate.shutdown()
+            cluster.shutdown()
 
 
 def _cluster(**arguments: Any) -> Callable[..., Any]:

@@ -98,6 +98,27 @@ def test_the_page_elsewhere(set_override_dashboard_url, shutdown_only_with_initi
     assert ray.get_runtime_context().get_dashboard_url() == "external_dashboard_url"
 
 
+def test_that_leaves_a_session():
+    ray.init(num_cpus=1)
+
+
+def test_that_begins_its_own(ray_start_2_cpus):
+    assert ray.cluster_resources()["CPU"] == 2
+
+
+def test_that_leaves_one_again():
+    ray.init(num_cpus=1)
+
+
+def test_that_only_ends_one(shutdown_only):
+    ray.init(num_cpus=3)
+    assert ray.cluster_resources()["CPU"] == 3
+
+
+def test_that_has_two(ray_start_2_cpus, shutdown_only):
+    assert ray.cluster_resources()["CPU"] == 2
+
+
 def test_a_variable(set_runtime_env_retry_times):
     assert os.environ["RUNTIME_ENV_RETRY_TIMES"] == set_runtime_env_retry_times == "0"
 
