@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import pickle
 import sys
+import threading
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -142,8 +143,17 @@ def test_what_runs_where_the_hook_failed_fails() -> None:
     with skate.init(num_cpus=1, runtime_env={"worker_process_setup_hook": _fails}):
         with pytest.raises(RuntimeEnvSetupError, match="FileNotFoundError: no such model"):
             skate.get(skate.remote(lambda: 1).remote())
-        with pytest.raises(SkateError, match="no such model"):
+        words = "Failed to execute the setup hook method.*no such model"
+        with pytest.raises(SkateError, match=words):
             skate.get(skate.remote(Box).remote().value.remote())
+
+
+def test_a_hook_that_cannot_be_sent_is_refused_at_once() -> None:
+    lock = threading.Lock()
+    env = {"worker_process_setup_hook": lambda: lock.acquire()}
+    with pytest.raises(RuntimeEnvSetupError, match=r"Failed to export the setup function\."):
+        skate.init(num_cpus=1, runtime_env=env)
+    assert not skate.is_initialized()
 
 
 def test_a_hook_by_its_path_and_one_of_a_task_alone(tmp_path: Path) -> None:

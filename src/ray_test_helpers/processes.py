@@ -8,6 +8,9 @@ import time
 from pathlib import Path
 
 __all__ = [
+    "_pid_alive",
+    "check_call_ray",
+    "check_call_subprocess",
     "run_string_as_driver",
     "run_string_as_driver_nonblocking",
     "run_string_as_driver_stdout_stderr",
@@ -110,3 +113,32 @@ def _listed(file: Path) -> list[str]:
         return file.read_text().split()
     except OSError:  # the thread has ended meanwhile
         return []
+
+
+def _pid_alive(pid: int) -> bool:
+    """Return whether there is such a process that has not ended."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX"
+
+
+def check_call_subprocess(
+    argv: list[str], capture_stdout: bool = False, capture_stderr: bool = False
+) -> bytes:
+    """Run a command, which has to succeed; return what was captured of its output."""
+    done = subprocess.run(
+        argv,
+        stdout=subprocess.PIPE if capture_stdout else None,
+        stderr=subprocess.PIPE if capture_stderr else None,
+        check=True,
+    )
+    return (done.stdout or b"") + (done.stderr or b"")
+
+
+def check_call_ray(
+    args: list[str], capture_stdout: bool = False, capture_stderr: bool = False
+) -> None:
+    """Run the command `ray`, which has to succeed."""
+    check_call_subprocess(["ray", *args], capture_stdout, capture_stderr)

@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import shlex
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -42,12 +43,28 @@ def _fixture(**settings: Any) -> Callable[[_Function], _Function]:
     return made
 
 
+_held = 0  # sessions that fixtures have begun and not ended
+
+
+@contextmanager
+def _holding_a_session() -> Iterator[None]:
+    """A session begins and ends inside. One that a test has left which failed, or which no fixture
+    knows of, is ended before: the tests that follow are not to fail with it."""
+    global _held
+    if not _held:
+        skate.shutdown()
+    _held += 1
+    try:
+        yield
+    finally:
+        _held -= 1
+        skate.shutdown()
+
+
 @contextmanager
 def _ray_start(**arguments: Any) -> Iterator[Any]:
-    try:
+    with _holding_a_session():
         yield skate.init(**{**_DEFAULTS, **arguments})
-    finally:
-        skate.shutdown()
 
 
 def _session(scope: str = "function", **arguments: Any) -> Callable[..., Any]:
@@ -96,8 +113,8 @@ def ray_start_with_env_vars(request: Any, monkeypatch: Any) -> Iterator[Any]:
 
 @_fixture()
 def shutdown_only() -> Iterator[None]:
-    yield None
-    skate.shutdown()
+    with _holding_a_session():
+        yield None
 
 
 @_fixture()
@@ -159,16 +176,17 @@ def _ray_start_cluster(
     num_nodes: int = 0, do_init: bool | None = None, **arguments: Any
 ) -> Iterator[Cluster]:
     namespace = arguments.pop("namespace", _DEFAULTS["namespace"])
-    cluster = Cluster()
-    try:
-        for _ in range(num_nodes):
-            cluster.add_node(**arguments)
-        if do_init or (do_init is None and num_nodes):
-            cluster.connect(namespace)
-        yield cluster
-    finally:
-        skate.shutdown()
-        cluster.shutdown()
+    with _holding_a_session():
+        cluster = Cluster()
+        try:
+            for _ in range(num_nodes):
+                cluster.add_node(**arguments)
+            if do_init or (do_init is None and num_nodes):
+                cluster.connect(namespace)
+            yield cluster
+        finally:
+            skate.shutdown()
+            cluster.shutdown()
 
 
 def _cluster(**arguments: Any) -> Callable[..., Any]:
@@ -184,6 +202,15 @@ ray_start_cluster_enabled = _cluster()
 ray_start_cluster_init = _cluster(do_init=True)
 ray_start_cluster_head = _cluster(do_init=True, num_nodes=1)
 ray_start_cluster_2_nodes = _cluster(do_init=True, num_nodes=2)
+
+
+@_fixture()
+def ray_start_cluster_head_with_env_vars(request: Any, monkeypatch: Any) -> Iterator[Cluster]:
+    arguments = dict(getattr(request, "param", {}))
+    for name, value in arguments.pop("env_vars", {}).items():
+        monkeypatch.setenv(name, value)
+    with _ray_start_cluster(do_init=True, num_nodes=1, **arguments) as cluster:
+        yield cluster
 
 
 def pytest_runtest_makereport() -> None:
@@ -214,16 +241,29 @@ buffer_object_spilling_config = _spilling("filesystem", buffer_size=1_000_000)
 mock_distributed_fs_object_spilling_config = _spilling("mock_distributed_fs")
 
 
-@_fixture()
-def object_spilling_config(tmp_path: Path) -> tuple[str, Path]:
-    """For `_system_config`, and the folder that it names."""
-    folder = tmp_path / "spill"
-    folder.mkdir()
-    return json.dumps(_spilling("filesystem", directory_path=str(folder))), folder
+unstable_object_spilling_config = _spilling("unstable_fs")
+slow_object_spilling_config = _spilling("slow_fs")
 
 
-fs_only_object_spilling_config = multi_node_object_spilling_config = object_spilling_config
-unstable_spilling_config = slow_spilling_config = object_spilling_config
+def _place_to_spill(*configs: dict[str, Any]) -> Callable[..., Any]:
+    """A fixture: what to say in `_system_config`, and the folder that it names. Whatever is asked
+    for, it is this machine's disk; the ids of the tests are those that they have with Ray."""
+
+    def place(tmp_path: Path) -> tuple[str, Path]:
+        folder = tmp_path / "spill"
+        folder.mkdir()
+        return json.dumps(_spilling("filesystem", directory_path=str(folder))), folder
+
+    return _fixture(params=configs)(place)
+
+
+object_spilling_config = _place_to_spill(file_system_object_spilling_config)
+fs_only_object_spilling_config = _place_to_spill(file_system_object_spilling_config)
+multi_node_object_spilling_config = _place_to_spill(
+    file_system_object_spilling_config, mock_distributed_fs_object_spilling_config
+)
+unstable_spilling_config = _place_to_spill(unstable_object_spilling_config)
+slow_spilling_config = _place_to_spill(slow_object_spilling_config)
 
 
 # -- files and settings ---------------------------------------------------------------------------
@@ -240,9 +280,47 @@ def temp_file(tmp_path: Path) -> Iterator[Any]:
         yield file
 
 
+def _variables(value: str, *names: str) -> Callable[..., Any]:
+    """A fixture that sets environment variables; its parameter, if any, is another value."""
+
+    def setting(request: Any, monkeypatch: Any) -> str:
+        given: str = getattr(request, "param", value)
+        for name in names:
+            monkeypatch.setenv(name, given)
+        return given
+
+    return _fixture()(setting)
+
+
+enable_pickle_debug = _variables("1", "RAY_PICKLE_VERBOSE_DEBUG")
+set_enable_auto_connect = _variables("0", "RAY_ENABLE_AUTO_CONNECT")
+enable_mac_large_object_store = _variables("1", "RAY_ENABLE_MAC_LARGE_OBJECT_STORE")
+set_runtime_env_retry_times = _variables("0", "RUNTIME_ENV_RETRY_TIMES")
+set_runtime_env_plugins = _variables("0", "RAY_RUNTIME_ENV_PLUGINS")
+set_bad_runtime_env_cache_ttl_seconds = _variables("0", "BAD_RUNTIME_ENV_CACHE_TTL_SECONDS")
+runtime_env_disable_URI_cache = _variables(  # noqa: N816 - the name is Ray's
+    "0", *(f"RAY_RUNTIME_ENV_{kind}_CACHE_SIZE_GB" for kind in ("CONDA", "PIP", "WORKING_DIR"))
+)
+
+
 @_fixture()
-def enable_pickle_debug(monkeypatch: Any) -> None:
-    monkeypatch.setenv("RAY_PICKLE_VERBOSE_DEBUG", "1")
+def event_routing_config(request: Any) -> str:
+    """By which way Ray learns of tasks: here there is one, and the tests are run for each."""
+    way: str = getattr(request, "param", "default")
+    return way
+
+
+@_fixture()
+def listen_port(request: Any) -> Iterator[int]:
+    """A port that is taken, by its number."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", getattr(request, "param", 0)))
+        yield taken.getsockname()[1]
+
+
+@_fixture()
+def make_sure_dashboard_http_port_unused() -> None:
+    """Nothing listens there, as there is no agent."""
 
 
 # -- clusters of the command line -----------------------------------------------------------------
@@ -289,8 +367,8 @@ def two_node_cluster() -> Iterator[tuple[Cluster, Any]]:
     cluster.shutdown()
 
 
-@_fixture()
+@_fixture(params=["ray_client", "no_ray_client"])
 def start_cluster(ray_start_cluster_enabled: Cluster) -> tuple[Cluster, str]:
-    """The cluster, and the address for `init`."""
+    """The cluster, and the address for `init`: the same with and without a client."""
     ray_start_cluster_enabled.add_node(num_cpus=4)
     return ray_start_cluster_enabled, ray_start_cluster_enabled.address

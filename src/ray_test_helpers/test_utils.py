@@ -23,6 +23,10 @@ run_string_as_driver_stdout_stderr = processes.run_string_as_driver_stdout_stder
 wait_for_children_of_pid = processes.wait_for_children_of_pid
 wait_for_children_of_pid_to_exit = processes.wait_for_children_of_pid_to_exit
 wait_for_pid_to_exit = processes.wait_for_pid_to_exit
+_pid_alive = processes._pid_alive
+check_call_ray = processes.check_call_ray
+check_call_subprocess = processes.check_call_subprocess
+get_current_unused_port = find_free_port
 init_error_pubsub = subscriptions.init_error_pubsub
 init_log_pubsub = subscriptions.init_log_pubsub
 get_error_message = subscriptions.get_error_message
@@ -285,11 +289,49 @@ def chdir(directory: str) -> Iterator[None]:
         os.chdir(before)
 
 
+def object_memory_usage() -> float:
+    """Return how many bytes of the store are taken."""
+    total, free = skate.cluster_resources(), skate.available_resources()
+    name = "object_store_memory"
+    return total.get(name, 0.0) - free.get(name, 0.0)
+
+
+def format_web_url(url: str) -> str:
+    """Return an address that a client takes, for one that says `localhost` or no scheme."""
+    numbered = url.replace("localhost", "127.0.0.1")
+    return numbered if numbered.startswith("http://") else f"http://{numbered}"
+
+
+class FakeTimer:
+    """A clock that goes on when it is told to."""
+
+    def __init__(self, start_time: float | None = None) -> None:
+        self.reset(start_time)
+
+    def reset(self, start_time: float | None = None) -> None:
+        self._now = time.time() if start_time is None else start_time
+
+    def time(self) -> float:
+        return self._now
+
+    def advance(self, by: float) -> None:
+        self._now += by
+
+    def realistic_sleep(self, amt: float) -> None:
+        self._now += amt + 0.001
+
+
 def _no() -> bool:
     """Services and variants of Ray that are tested elsewhere."""
     return False
 
 
+def _nothing(*args: Any, **kwargs: Any) -> None:
+    """There is no such service to wait for."""
+
+
+wait_for_aggregator_agent = wait_for_aggregator_agent_if_enabled = _nothing
+wait_for_dashboard_agent_available = _nothing
 client_test_enabled = external_redis_test_enabled = enable_external_redis = _no
 persistent_gcs_test_enabled = rocksdb_gcs_test_enabled = sandbox_test_enabled = _no
 

@@ -664,6 +664,14 @@ class StaleReferenceError(ObjectLostError, ValueError):
 
     reason = "it belongs to a session that has been shut down"
 
+    def __str__(self) -> str:
+        if library_name() != "ray":
+            return super().__str__()
+        return (
+            f"{super().__str__()} It is a Ray object whose owner is unknown now; "
+            "Ray objects whose owner is unknown have to be made again, in the session that runs."
+        )
+
 
 class ObjectReconstructionFailedError(ObjectLostError):
     """The value was lost and running its task again is not possible.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 from skate._core.accelerators import NUMBERED
@@ -118,7 +117,7 @@ class RuntimeContext:
         "" if there is none, and elsewhere than in the driver; RAY_OVERRIDE_DASHBOARD_URL may name
         another.
         """
-        return os.environ.get("RAY_OVERRIDE_DASHBOARD_URL") or page.address()
+        return page.address()
 
     # -- actor ---------------------------------------------------------------------------------
 

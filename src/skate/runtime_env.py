@@ -346,7 +346,23 @@ def run_setup_hook(hook: Any) -> None:
         hook()
     except Exception as error:
         raise RuntimeEnvSetupError(
-            f"runtime_env[{_HOOK!r}] failed in a worker: {type(error).__name__}: {error}"
+            f"Failed to execute the setup hook method. runtime_env[{_HOOK!r}] raised in a worker: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+
+
+def check_setup_hook(runtime_env: Mapping[str, object]) -> None:
+    """Raise RuntimeEnvSetupError if there is a hook that cannot be sent to workers."""
+    import cloudpickle
+
+    from skate.exceptions import RuntimeEnvSetupError
+
+    try:
+        cloudpickle.dumps(runtime_env.get(_HOOK))
+    except Exception as error:
+        raise RuntimeEnvSetupError(
+            f"Failed to export the setup function. runtime_env[{_HOOK!r}] has to be pickled for "
+            f"the workers, and cannot be: {type(error).__name__}: {error}"
         ) from error
 
 

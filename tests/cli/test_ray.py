@@ -112,7 +112,9 @@ def test_logs_by_actor_task_process_and_name() -> None:
 
 
 def test_nothing_is_started_or_stopped() -> None:
-    assert "Nothing to start" in printed("start", "--head", "--port=6379", "--num-cpus", "2")
+    started = printed("start", "--head", "--port=6379", "--num-cpus", "2")
+    assert "Nothing to start" in started
+    assert started.partition("--address='")[2].partition("'")[0] == "auto"
     assert "Nothing to stop" in printed("stop", "--force")
     joins = ray("start", "--address=192.0.2.1:6379")
     assert (joins.exit_code, "192.0.2.1:6379" in joins.output) == (1, True)

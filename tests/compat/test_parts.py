@@ -7,6 +7,7 @@ import dataclasses
 import json
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -285,7 +286,79 @@ def test_marks_leave_what_they_mark() -> None:
     def function() -> None: ...
 
     assert PublicAPI(function) is DeveloperAPI(stability="beta")(function) is function
-    assert Deprecated("gone soon")(function) is function
+    assert Deprecated(function) is function
+
+
+@pytest.mark.parametrize("loud", [True, False])
+def test_what_is_deprecated_says_so(loud: bool) -> None:
+    from ray.util.annotations import Deprecated, RayDeprecationWarning
+
+    @Deprecated(message="use spoons", warning=loud)
+    class Fork:
+        def __init__(self, size: int) -> None:
+            self.size = size
+
+        @Deprecated(message="use spoons", warning=loud)
+        def eat(self) -> int:
+            """Take a bite."""
+            return self.size
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert Fork(3).eat() == 3
+    assert [warning.category for warning in caught] == [RayDeprecationWarning] * 2 * loud
+    assert all("use spoons" in str(warning.message) for warning in caught)
+    assert "use spoons" in (Fork.__doc__ or "")
+    assert (Fork.eat.__doc__ or "").startswith("Take a bite.")
+    assert "use spoons" in (Fork.eat.__doc__ or "")
+
+
+def test_what_is_not_there_has_no_items() -> None:
+    from ray._private.ray_constants import NO_SUCH_NUMBERS
+
+    with pytest.raises(NotImplementedError, match="NO_SUCH_NUMBERS"):
+        list(NO_SUCH_NUMBERS)
+
+
+def test_actors_of_a_job_and_in_a_state() -> None:
+    import ray
+
+    @ray.remote(num_cpus=0)
+    class Guest:
+        def ping(self) -> None: ...
+
+    guest = Guest.remote()
+    ray.get(guest.ping.remote())
+    here, other = ray.get_runtime_context().job_id, ray.JobID.from_int(100)
+    assert set(ray.state.actors(job_id=here, actor_state_name="ALIVE")) == {guest._actor_id.hex()}
+    assert ray.state.actors(job_id=other) == ray.state.actors(actor_state_name="RESTARTING") == {}
+    with pytest.raises(ValueError, match="not a valid actor state name"):
+        ray.state.actors(actor_state_name="ASLEEP")
+
+
+@pytest.mark.parametrize("said", ["https://far.example/page?tab=1", "far.example:99"])
+def test_the_page_is_elsewhere(monkeypatch: pytest.MonkeyPatch, said: str) -> None:
+    import ray
+
+    monkeypatch.setenv("RAY_OVERRIDE_DASHBOARD_URL", said)
+    shown = said.removeprefix("https://")
+    with ray.init(ignore_reinit_error=True) as context:
+        assert context.dashboard_url == context.address_info["webui_url"] == shown
+        assert ray.get_runtime_context().get_dashboard_url() == shown
+
+
+def test_a_resource_that_is_no_custom_one() -> None:
+    import ray
+    from ray._private.ray_constants import DEFAULT_RESOURCES
+
+    assert {"CPU", "GPU", "memory", "object_store_memory"} == DEFAULT_RESOURCES
+    ray.shutdown()
+    for name in DEFAULT_RESOURCES:
+        words = f"`{name}` cannot be a custom resource because it is one of the default"
+        with pytest.raises(AssertionError, match=words):
+            ray.init(resources={name: 1})
+        with pytest.raises(ValueError, match=words):
+            ray.remote(resources={name: 1})(len)
 
 
 def test_where_the_process_is() -> None:
@@ -754,3 +827,47 @@ def test_a_pool_takes_one_value_for_a_list_of_one() -> None:
 
     with Pool(1) as pool, pytest.warns(UserWarning, match="Passing a non-iterable argument"):
         assert list(pool.imap(abs, -3)) == [3]
+
+
+def test_objects_are_counted_for_those_who_look_for_leaks() -> None:
+    import ray
+
+    core = ray._private.worker.global_worker.core_worker
+    assert (core.get_all_reference_counts(), core.get_memory_store_size()) == ({}, 0)
+    ref = ray.put(1)
+    counts = core.get_all_reference_counts()
+    assert list(counts) == [ref.hex().encode()]
+    assert counts == {ref.hex().encode(): {"local": 1, "submitted": 0}}
+    assert core.object_exists(ref)
+    assert core.get_memory_store_size() == 1
+    id = ref.binary()
+    del ref
+    assert core.get_memory_store_size() == 0
+    assert not core.object_exists(ray.ObjectRef(id))
+    keeper = ray.remote(num_cpus=0)(dict).remote()
+    ray.get(keeper.__ray_ready__.remote())
+    assert core.get_all_reference_counts() == {}
+
+
+def test_references_of_an_earlier_session_are_refused_in_words_of_ray() -> None:
+    import ray
+
+    old = ray.put(1)
+    ray.shutdown()
+    ray.init(num_cpus=1)
+    with pytest.raises(ValueError, match="Ray objects whose owner is unknown"):
+        ray.get(old)
+    with pytest.raises(ValueError, match="Ray object whose owner is unknown"):
+        ray.remote(len).remote([old])
+
+
+def test_what_cannot_be_pickled_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    import threading
+
+    from ray.cloudpickle import dumps_debug, loads
+
+    assert loads(dumps_debug([1, 2])) == [1, 2]
+    lock = threading.Lock()
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        dumps_debug(lambda: lock.acquire())
+    assert "lock" in capsys.readouterr().out

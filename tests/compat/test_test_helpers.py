@@ -59,9 +59,18 @@ def test_a_searcher_that_writes_down_what_it_is_told() -> None:
 
 FIXTURES = """
 import os
+import sys
 
 import pytest
 import ray
+from ray._private.test_utils import (
+    FakeTimer,
+    SignalActor,
+    _pid_alive,
+    check_call_subprocess,
+    format_web_url,
+    wait_for_condition,
+)
 from ray.tests.conftest import *
 
 
@@ -86,7 +95,93 @@ def test_a_session_with_its_page(ray_start_with_dashboard):
 
 def test_the_page_elsewhere(set_override_dashboard_url, shutdown_only_with_initialization_check):
     ray.init()
-    assert ray.get_runtime_context().get_dashboard_url() == "https://external_dashboard_url"
+    assert ray.get_runtime_context().get_dashboard_url() == "external_dashboard_url"
+
+
+def test_that_leaves_a_session():
+    ray.init(num_cpus=1)
+
+
+def test_that_begins_its_own(ray_start_2_cpus):
+    assert ray.cluster_resources()["CPU"] == 2
+
+
+def test_that_leaves_one_again():
+    ray.init(num_cpus=1)
+
+
+def test_that_only_ends_one(shutdown_only):
+    ray.init(num_cpus=3)
+    assert ray.cluster_resources()["CPU"] == 3
+
+
+def test_that_has_two(ray_start_2_cpus, shutdown_only):
+    assert ray.cluster_resources()["CPU"] == 2
+
+
+def test_a_variable(set_runtime_env_retry_times):
+    assert os.environ["RUNTIME_ENV_RETRY_TIMES"] == set_runtime_env_retry_times == "0"
+
+
+@pytest.mark.parametrize("ray_start_cluster_head_with_env_vars", [
+    {"env_vars": {"COLOUR": "red"}, "num_cpus": 2},
+], indirect=True)
+def test_a_head_with_variables(ray_start_cluster_head_with_env_vars):
+    assert os.environ["COLOUR"] == "red"
+    assert ray.cluster_resources()["CPU"] == 2
+
+
+@pytest.mark.parametrize("event_routing_config", ["default", "aggregator"], indirect=True)
+@pytest.mark.usefixtures("event_routing_config")
+def test_rows_are_compared_with_processes(ray_start_2_cpus):
+    from ray._private.state_api_test_utils import (
+        PidActor,
+        verify_failed_task,
+        verify_tasks_running_or_terminated,
+        wait_for_task_states,
+    )
+
+    pids = PidActor.remote()
+
+    @ray.remote
+    def spoil():
+        raise KeyError("spam")
+
+    @ray.remote
+    def stay():
+        ray.get(pids.report_pid.remote("guest", os.getpid()))
+        ray.get(ray.get_actor("gate").wait.remote())
+
+    gate = SignalActor.options(name="gate").remote()
+    held = stay.options(name="guest").remote()
+    wait_for_condition(lambda: ray.get(pids.get_pids.remote()))
+    assert verify_tasks_running_or_terminated(ray.get(pids.get_pids.remote()), 1)
+    with pytest.raises(KeyError):
+        ray.get(spoil.options(name="bad").remote())
+    assert verify_failed_task("bad", "TASK_EXECUTION_EXCEPTION", ["KeyError", "spam"])
+    ray.get([gate.send.remote(), held])
+    wait_for_task_states({"guest": "FINISHED", "bad": "FAILED"})
+
+
+def test_with_and_without_a_client(start_cluster, request):
+    cluster, address = start_cluster
+    ray.init(address)
+    assert "ray_client" in request.node.name
+
+
+def test_processes_and_clocks():
+    assert check_call_subprocess([sys.executable, "-c", "print(3)"], True) == b"3\\n"
+    assert _pid_alive(os.getpid())
+    assert format_web_url("localhost:1") == "http://127.0.0.1:1"
+    timer = FakeTimer(1.0)
+    timer.advance(2)
+    assert timer.time() == 3.0
+
+
+def test_where_to_spill(object_spilling_config, request):
+    said, folder = object_spilling_config
+    assert str(folder) in said
+    assert "object_spilling_config0" in request.node.name
 """
 
 

@@ -135,6 +135,22 @@ def test_a_running_task_sees_a_keyboard_interrupt(flag, tally):
 
 
 @parallel
+def test_what_interrupts_itself_is_cancelled():
+    @skate.remote
+    def leave():
+        raise KeyboardInterrupt("enough")
+
+    @skate.remote
+    class Leaver:
+        def leave(self):
+            raise KeyboardInterrupt("enough")
+
+    for ref in (leave.remote(), Leaver.remote().leave.remote()):
+        with pytest.raises(Cancelled):
+            skate.get(ref)
+
+
+@parallel
 def test_force_kills_what_does_not_listen(flag):
     @skate.remote
     def deaf(started):

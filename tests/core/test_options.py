@@ -32,9 +32,18 @@ def test_defaults() -> None:
 def test_none_means_the_default() -> None:
     everything = dict.fromkeys(option_table.OPTIONS)
     del everything["placement_group"]  # there it is no group, although there is one around it
+    del everything["enable_task_events"]  # as in Ray, it is one or the other
     for kind, make in ((TASK, task), (ACTOR, actor), (CALL, call)):
         given = {name: None for name in everything if kind in option_table.OPTIONS[name].kinds}
         assert make(**given) == make()
+
+
+@pytest.mark.parametrize("make", [task, actor, call])
+@pytest.mark.parametrize("wrong", [None, 1, "yes"])
+def test_whether_it_is_listed_is_one_or_the_other(make: Any, wrong: object) -> None:
+    assert make(enable_task_events=False).listed is False
+    with pytest.raises(TypeError, match="enable_task_events takes True or False"):
+        make(enable_task_events=wrong)
 
 
 def test_values_arrive() -> None:

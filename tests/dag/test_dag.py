@@ -290,14 +290,14 @@ def test_tensors_travel_through_shared_memory() -> None:
 
 
 def test_an_input_outside_of_its_block() -> None:
-    with pytest.raises(ValueError, match="with InputNode"):
+    with pytest.raises(ValueError, match=r"only used in context manager.*with InputNode"):
         double.bind(InputNode()).execute(1)
 
 
 def test_two_inputs() -> None:
     with InputNode() as one, InputNode() as other:
         node = add.bind(one, other)
-    with pytest.raises(ValueError, match="has 2"):
+    with pytest.raises(ValueError, match=r"should only have one unique InputNode.*has 2"):
         node.execute(1)
 
 
@@ -308,12 +308,15 @@ def test_an_input_is_not_there_when_an_actor_starts() -> None:
 
 @pytest.mark.parametrize("key", [1.5, (1, 2)])
 def test_parts_of_the_input_have_a_position_or_a_name(key: Any) -> None:
-    with InputNode() as number, pytest.raises(ValueError, match="position or name"):
+    with (
+        InputNode() as number,
+        pytest.raises(ValueError, match=r"only use int index or str .* position or name"),
+    ):
         number[key]
 
 
 def test_an_input_node_takes_no_input() -> None:
-    with pytest.raises(ValueError, match=r"execute\(\)"):
+    with pytest.raises(ValueError, match=r"should not take any args or kwargs.*execute\(\)"):
         InputNode(3)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy
 import pytest
 
 import skate
@@ -28,6 +29,12 @@ def test_the_size_of_a_value() -> None:
 
 
 @pytest.mark.engines("local")
+def test_the_size_of_a_small_array() -> None:
+    ref = skate.put(numpy.zeros(1000, dtype=numpy.uint8))
+    assert 1000 < get_object_locations([ref])[ref]["object_size"] < 2000
+
+
+@pytest.mark.engines("local")
 def test_a_value_that_does_not_exist_yet_is_nowhere(flag: Any) -> None:
     gate = flag("gate")
 
@@ -46,3 +53,11 @@ def test_only_references_are_somewhere() -> None:
     assert get_object_locations([]) == {}
     with pytest.raises(TypeError, match="ObjectRefs"):
         get_object_locations([1])  # type: ignore[list-item]
+
+
+def test_without_a_session_nothing_is_anywhere_and_none_begins() -> None:
+    skate.shutdown()
+    for look_up in (get_object_locations, get_local_object_locations):
+        with pytest.raises(RuntimeError, match=r"call init\(\) first"):
+            look_up([])
+    assert not skate.is_initialized()

@@ -179,7 +179,15 @@ class TestObjects:
         with pytest.raises(TypeError, match=r"\[ref\]"):
             skate.put(ref)
         assert skate.get(skate.put([ref])) == [ref]
-        with pytest.raises(ValueError, match="_owner"):
+
+    def test_an_owner_is_an_actor(self) -> None:
+        @skate.remote
+        class Owner:
+            pass
+
+        ref = skate.put(1, _owner=Owner.remote())
+        assert skate.get(ref) == 1
+        with pytest.raises(TypeError, match="_owner takes the handle of an actor"):
             skate.put(1, _owner=ref)  # type: ignore[arg-type]
 
     def test_wait_checks_what_it_is_given(self) -> None:

@@ -192,7 +192,7 @@ class HubBench:
         given = ActorOptions(**options)
         task = self._task(self.function, self.hub.planner.actor_plan(given, META))
         meta = serialization.dumps(META).packed()
-        actor = self.hub.actor_names.new_actor(task, given, "A", meta)
+        actor = self.hub.actor_names.new_actor(task, given, META, meta)
         self.hub.lifecycle.create(actor)
         return actor
 

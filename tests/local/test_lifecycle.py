@@ -90,7 +90,7 @@ def test_an_actor_that_ends_itself_is_not_restarted(hub_bench: HubBench) -> None
     actor = hub_bench.create_actor(max_restarts=-1)
     hub_bench.finish(actor.creation)
     worker = process_of(actor)
-    hub_bench.receive(worker, m.ActorExiting(True, "it ended itself with exit_actor()"))
+    hub_bench.receive(worker, m.ActorExiting(True, "it ended itself with exit_actor()", 0))
     hub_bench.lose(worker, status=0)
     assert "exit_actor()" in str(hub_bench.error_of(hub_bench.call(actor).id))
 

@@ -64,6 +64,12 @@ def test_titles_with_setproctitle(start: Any) -> None:
     assert skate.get(AsyncTeller.remote().other.remote())[0] == "skate::AsyncTeller.other"
 
 
+def test_the_name_of_a_process_whose_calls_run_on_threads(start: Any) -> None:
+    start(num_cpus=1)
+    teller = Teller.options(max_concurrency=2).remote()
+    assert skate.get(teller.tell.remote())[1] == ("skate::Teller.tell", "skate::Teller")
+
+
 def test_titles_without_it(start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "setproctitle.py").write_text("raise ImportError('not installed')")
     monkeypatch.syspath_prepend(tmp_path)

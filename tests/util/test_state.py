@@ -51,6 +51,26 @@ def test_a_live_actor() -> None:
         row.spam  # noqa: B018
 
 
+def test_the_class_of_an_actor_is_named_with_what_is_around_it() -> None:
+    @skate.remote(num_cpus=0)
+    class Inner:
+        def ping(self) -> None:
+            pass
+
+    @skate.remote
+    def made_by_a_task() -> Any:
+        inner = Inner.remote()
+        skate.get(inner.ping.remote())
+        return inner
+
+    outer, inner = Inner.remote(), skate.get(made_by_a_task.remote())
+    skate.get(outer.ping.remote())
+    around = test_the_class_of_an_actor_is_named_with_what_is_around_it.__name__
+    qualified = f"{around}.<locals>.Inner"
+    assert {of_actor(actor).class_name for actor in (outer, inner)} == {qualified}
+    assert list(state.summarize_actors()["cluster"]["summary"]) == [qualified]
+
+
 def test_what_an_actor_calls_itself() -> None:
     @skate.remote
     class Named:
@@ -86,6 +106,115 @@ def test_calls_of_an_actor_have_the_name_that_it_gives_itself() -> None:
     assert {row.func_or_class_name.rpartition(".")[2] for row in rows} == {"greet"}
 
 
+class Quiet:
+    def usual(self) -> None:
+        pass
+
+    @skate.method(enable_task_events=True)
+    def shown(self) -> None:
+        pass
+
+    @skate.method(enable_task_events=False)
+    def hidden(self) -> None:
+        pass
+
+
+def listed() -> set[tuple[str | None, str]]:
+    return {(row.actor_id, row.name) for row in state.list_tasks()}
+
+
+@local_only
+def test_calls_that_are_not_to_be_listed() -> None:
+    plain = skate.remote(Quiet).remote()
+    quiet = skate.remote(enable_task_events=False)(Quiet).remote()
+    for actor in (plain, quiet):
+        skate.get([actor.usual.remote(), actor.shown.remote(), actor.hidden.remote()])
+    one, other = plain._actor_id.hex(), quiet._actor_id.hex()
+    expected: set[tuple[str | None, str]]
+    expected = {(one, f"Quiet.{name}") for name in ("__init__", "usual", "shown")}
+    assert listed() == expected | {(other, "Quiet.shown")}
+    events = {event["name"] for event in skate.timeline() or [] if event["ph"] == "X"}
+    assert events <= {name for _, name in expected}
+    skate.get(plain.hidden.options(enable_task_events=True).remote())
+    assert (one, "Quiet.hidden") in listed()
+
+
+@local_only
+def test_tasks_that_are_not_to_be_listed(flag: Any) -> None:
+    begun, go_on = flag("begun"), flag("go on")
+
+    @skate.remote(enable_task_events=False)
+    def secret() -> None:
+        begun.set()
+        go_on.wait()
+
+    @skate.remote
+    def public() -> None:
+        skate.get(secret.remote())
+
+    ref = public.remote()
+    begun.wait()
+    assert listed() == {(None, "public")}
+    go_on.set()
+    skate.get(ref)
+    assert listed() == {(None, "public")}
+
+
+@local_only
+def test_tasks_and_calls_that_nobody_refers_to(flag: Any) -> None:
+    begun, go_on = flag("begun"), flag("go on")
+
+    @skate.remote(num_cpus=2)
+    def stay() -> None:
+        begun.set()
+        go_on.wait()
+
+    @skate.remote(num_cpus=0)
+    class Host:
+        def stay(self) -> None:
+            go_on.wait()
+
+    stay.remote()
+    begun.wait()
+    stay.remote()  # which has to wait, as the first one has all CPUs
+    host = Host.remote()
+    for _ in range(2):
+        host.stay.remote()
+
+    def states() -> list[tuple[str, str]]:
+        rows = [row for row in state.list_tasks() if row.state != "FINISHED"]
+        return sorted((row.name, row.state) for row in rows)
+
+    running, waiting = "RUNNING", "SUBMITTED_TO_WORKER"
+    calls = [("Host.stay", running), ("Host.stay", waiting)]
+    eventually(
+        lambda: states() == [*calls, ("stay", "PENDING_NODE_ASSIGNMENT"), ("stay", running)]
+    )
+    go_on.set()
+    eventually(lambda: states() == [])
+    ended = [row.name for row in state.list_tasks()]
+    assert sorted(ended) == ["Host.__init__", "Host.stay", "Host.stay", "stay", "stay"]
+
+
+@local_only
+@pytest.mark.parametrize("way", ["exit_actor", "sys.exit", "__ray_terminate__"])
+def test_a_call_that_has_ended_its_actor_as_it_was_to_has_not_failed(way: str) -> None:
+    @skate.remote
+    class Leaver:
+        def leave(self, way: str) -> None:
+            if way == "exit_actor":
+                skate.actor.exit_actor()
+            sys.exit(0)
+
+    actor = Leaver.remote()
+    ended = actor.__ray_terminate__.remote() if "ray" in way else actor.leave.remote(way)
+    with pytest.raises(skate.exceptions.ActorDiedError):
+        skate.get(ended)
+    (row,) = state.list_tasks(filters=[("type", "=", "ACTOR_TASK")])
+    assert (row.state, row.error_type) == ("FINISHED", None)
+
+
+@local_only
 def test_an_actor_that_was_killed() -> None:
     actor = Sleeper.remote()
     skate.get(actor.pid.remote())

@@ -95,16 +95,31 @@ def whole_bytes(name: str, value: object) -> int | None:
     return None if number is None else int(number)
 
 
+# Resources that are no custom ones, and the options that they are given by.
+RESERVED = {
+    "CPU": "num_cpus",
+    "GPU": "num_gpus",
+    "memory": "memory",
+    "object_store_memory": "object_store_memory",
+}
+
+
+class _ReservedNameError(ValueError, AssertionError):
+    """A custom resource has the name of another one: `init` of Ray raises the second kind."""
+
+
 def custom_resources(name: str, value: object) -> Mapping[str, float] | None:
     """Return checked amounts of resources that have no option of their own."""
     if value is None:
         return None
     if not isinstance(value, Mapping):
         raise wrong_type(name, value, "a dictionary of names and quantities")
-    for reserved in ("CPU", "GPU", "memory"):
+    for reserved, option in RESERVED.items():
         if reserved in value:
-            option = {"CPU": "num_cpus", "GPU": "num_gpus"}.get(reserved, reserved)
-            raise ValueError(f"{name} takes custom names only; ask for {reserved} with {option}=")
+            raise _ReservedNameError(
+                f"`{reserved}` cannot be a custom resource because it is one of the default "
+                f"resources; say {option}= instead of {name}={dict(value)!r}"
+            )
     return {key: _amount(f"{name}[{key!r}]", key, value[key]) for key in value}
 
 
@@ -237,7 +252,8 @@ def tensor_transport(name: str, value: Any) -> str | None:
 # -- the table ----------------------------------------------------------------------------------
 
 _ALL, _MADE, _RUN = (TASK, ACTOR, CALL), (TASK, ACTOR), (TASK, CALL)
-_flag = _instance(bool, "True or False")
+_truth = instances(bool, "True or False")
+_flag = optional(_truth)
 _mapping = _instance(Mapping, "a dictionary")
 _or_forever = _count(-1, "a number of at least 0, or -1 for ever")
 
@@ -274,7 +290,7 @@ OPTIONS: dict[str, Option] = {
     "get_if_exists": Option((ACTOR,), _flag, "get_if_exists"),
     "lifetime": Option((ACTOR,), _lifetime, "detached"),
     "object_store_memory": Option((ACTOR,), _count(0, "a number of bytes")),
-    "enable_task_events": Option(_ALL, _flag),
+    "enable_task_events": Option(_ALL, _truth, "listed"),
     "allow_out_of_order_execution": Option((ACTOR,), _flag),
     "_metadata": Option(_ALL, _mapping),
     "_labels": Option(_MADE, _mapping),

@@ -570,7 +570,7 @@ def _meta_of(cls: type) -> ActorMeta:
         if isinstance(function, types.FunctionType):
             methods[name] = _method_meta(name, function, isinstance(raw, staticmethod))
     is_async = any(meta.is_async for meta in methods.values())
-    return ActorMeta(cls.__name__, cls.__module__, methods, is_async)
+    return ActorMeta(cls.__name__, cls.__module__, methods, is_async, cls.__qualname__)
 
 
 def _method_meta(name: str, function: Callable[..., object], static: bool) -> MethodMeta:

@@ -216,14 +216,17 @@ def _not_refs(given: object) -> Exception:
     return TypeError(f"{wanted}; item {index} is {type(item).__name__}: {shown(item)}{hint}")
 
 
-def put(value: T, *, _owner: None = None, _tensor_transport: str | None = None) -> ObjectRef[T]:
+def put(
+    value: T, *, _owner: ActorHandle[Any] | None = None, _tensor_transport: str | None = None
+) -> ObjectRef[T]:
     """Store a value and return a reference to it.
 
     A large value is stored once, and shared by all processes that get it.
 
     Args:
         value: Anything that can be pickled, except a reference.
-        _owner: None: objects outlive the process that puts them.
+        _owner: An actor that the value is to live as long as; without effect here, where values
+            live as long as their references, whoever has put them.
         _tensor_transport: As of a method's `tensor_transport`; without effect here, where tensors
             are in shared memory in any case.
 
@@ -232,7 +235,7 @@ def put(value: T, *, _owner: None = None, _tensor_transport: str | None = None) 
 
     Raises:
         TypeError: If it is a reference already, or cannot be pickled; the message says what inside
-            of it cannot.
+            of it cannot. If the owner is no actor.
 
     Example:
         >>> ref = skate.put({"a": 1})
@@ -244,8 +247,8 @@ def put(value: T, *, _owner: None = None, _tensor_transport: str | None = None) 
             "put() takes a value, and this is a reference already; put a list that holds it, "
             "[ref], if a reference to the reference is wanted"
         )
-    if _owner is not None:
-        raise ValueError("_owner is not supported: objects outlive the process that puts them")
+    if _owner is not None and not isinstance(_owner, ActorHandle):
+        raise wrong_type("_owner", _owner, "the handle of an actor")
     if _tensor_transport is not None:
         option_table.tensor_transport("_tensor_transport", _tensor_transport)
     return (_engine._current or current_engine()).put(value)

@@ -269,7 +269,7 @@ def init(
         **_of_machine(num_cpus, num_gpus, memory, resources, object_store_memory),
         "labels": _labels(labels),
         "namespace": option_table.namespace("namespace", job.namespace),
-        "runtime_env": option_table.runtime_env("runtime_env", job.runtime_env),
+        "runtime_env": _environment(job.runtime_env),
         "log_to_driver": None if logging_setup.shows_output(log_to_driver) else False,
         "log_prefix": False if job.sets_up_logging else None,
         "preload": _module_names("preload", preload),
@@ -336,6 +336,15 @@ def _of_job(
     )
     namespace = said.get("namespace") if namespace is None else namespace
     return _OfJob(namespace, runtime_env, logging_config is not None)
+
+
+def _environment(given: object) -> Mapping[str, Any] | None:
+    env = option_table.runtime_env("runtime_env", given)
+    if env and env.get("worker_process_setup_hook"):
+        from skate.runtime_env import check_setup_hook
+
+        check_setup_hook(env)
+    return env
 
 
 def _checked_address(address: object, config: object) -> str | None:

@@ -22,7 +22,7 @@ class SharedKeywords(TypedDict, total=False):
     """Options of tasks, actors and calls of actors."""
 
     name: str | None
-    enable_task_events: bool | None
+    enable_task_events: bool
     _metadata: Mapping[str, Any] | None
 
 

@@ -69,7 +69,13 @@ def offered(
 
 
 def address() -> str:
-    """Return the address of the page, without `http://`; "" if there is none."""
+    """Return the address of the page, without `http://`; "" if there is none.
+
+    RAY_OVERRIDE_DASHBOARD_URL may name another, by which it is reached through a proxy.
+    """
+    elsewhere = os.environ.get("RAY_OVERRIDE_DASHBOARD_URL")
+    if elsewhere:
+        return elsewhere.partition("://")[2] or elsewhere
     return _page.address if _page is not None and _page.pid == os.getpid() else ""
 
 

@@ -281,6 +281,8 @@ def remote(*args: object, **options: object) -> Any:
             Where it runs among reserved resources; "default" is the group around it, if that
             captures what runs there, None is no group.
         label_selector, fallback_strategy: On which machines it may run.
+        enable_task_events: Whether `util.state` lists it, and the timeline shows it; of a class,
+            its calls that say nothing else.
 
     Options of functions:
         num_returns: How many values a call has, "streaming" or "dynamic"; each is a reference.

@@ -64,6 +64,7 @@ def _start(head: bool, address: str | None, block: bool, rest: tuple[str, ...]) 
         raise ValueError(f"--address {address}: {_ELSEWHERE}")
     print("Nothing to start: each program starts what it needs on this machine.")
     print('Programs that say ray.init(address="auto") run here. `ray stop` ends nothing.')
+    print("For programs that read the address off what is printed: --address='auto'")
     while block:
         time.sleep(3600)
 

@@ -38,7 +38,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "ray._raylet": ("skate", "skate.compat.parts.core.raylet", "skate.compat.parts.inside"),
     "ray.autoscaler": ("skate.compat.parts.inside",),
     "ray.client_builder": ("skate.client_builder", "skate"),
-    "ray.cloudpickle": ("cloudpickle",),
+    "ray.cloudpickle": ("cloudpickle", "skate.compat.parts.core.pickling"),
     "ray.core": _INSIDE,
     "ray.dashboard": UNKNOWN,
     "ray.dashboard.modules": UNKNOWN,

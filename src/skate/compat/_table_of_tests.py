@@ -20,6 +20,7 @@ FOLDERS_OF_TESTS: dict[str, tuple[str, ...]] = {
 HOMES_OF_TESTS: dict[str, tuple[str, ...]] = {
     "ray._common.test_utils": (_HELPERS + "test_utils",),
     "ray._private.cluster_utils": (_HELPERS + "cluster_utils",),
+    "ray._private.state_api_test_utils": (_HELPERS + "state_checks", _INSIDE),
     "ray._private.test_utils": (_HELPERS + "test_utils",),
     "ray.cluster_utils": (_HELPERS + "cluster_utils",),
     "ray.data.tests.conftest": (

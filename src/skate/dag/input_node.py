@@ -15,7 +15,7 @@ class InputNode(DAGNode):
         """`input_type` is for readers: it says what the graph expects."""
         if args or kwargs:
             raise ValueError(
-                "InputNode() takes no args or kwargs: the input is given to execute(); "
+                "InputNode should not take any args or kwargs: the input is given to execute(); "
                 f"got {args!r}, {kwargs!r}"
             )
         self.input_type = input_type
@@ -33,7 +33,7 @@ class InputNode(DAGNode):
     def __getitem__(self, key: int | str) -> InputAttributeNode:
         if not isinstance(key, (int, str)):
             raise GraphError(
-                "a part of the input has an int index or a str as its first-level key, its "
+                "Please only use int index or str as first-level key: a part of the input has its "
                 f"position or name; got {key!r}"
             )
         return self._part("item", key)
@@ -51,8 +51,8 @@ class InputNode(DAGNode):
     def _run(self, given: object) -> Any:
         if not self._entered:
             raise GraphError(
-                "an InputNode is only used in context managers: it stands for the input of the "
-                "graph that is built in the block of `with InputNode() as x: ...`"
+                "InputNode is a singleton instance that should be only used in context manager: "
+                "it stands for the input of what is built in `with InputNode() as x: ...`"
             )
         return given
 
@@ -108,6 +108,6 @@ def check_inputs(nodes: Iterable[DAGNode]) -> None:
     inputs = [node for node in nodes if isinstance(node, InputNode)]
     if len(inputs) > 1:
         raise GraphError(
-            "A graph has one unique InputNode, and this one has "
+            "Each DAG should only have one unique InputNode, and this one has "
             f"{len(inputs)}: use the same `with InputNode() as ...` for all of its nodes"
         )

@@ -63,6 +63,7 @@ class TaskOptions(NamedTuple):
     strategy: Any = None  # "SPREAD" or where else among several machines; nothing on one
     label_selectors: tuple[Mapping[str, str], ...] = ()  # of machines, the best first; (): any
     backpressure: int | None = None  # unconsumed items after which a streaming task pauses
+    listed: bool = True  # by the state API and the timeline
 
 
 class ActorOptions(NamedTuple):
@@ -87,6 +88,7 @@ class ActorOptions(NamedTuple):
     capture_child_tasks: bool = False
     strategy: Any = None
     label_selectors: tuple[Mapping[str, str], ...] = ()
+    listed: bool = True
 
 
 class CallOptions(NamedTuple):
@@ -98,6 +100,7 @@ class CallOptions(NamedTuple):
     concurrency_group: str | None = None
     name: str | None = None
     backpressure: int | None = None
+    listed: bool | None = None  # None: as the actor's construction
 
 
 class FunctionSpec:
@@ -129,6 +132,7 @@ class ActorMeta(NamedTuple):
     module: str
     methods: Mapping[str, MethodMeta]
     is_async: bool = False
+    qualified_name: str = ""  # as the state API has it: with the functions around the class
 
 
 class ClassSpec:

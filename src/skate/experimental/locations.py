@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from skate._core.refs import ObjectRef
-from skate.engine import current_engine
+from skate.engine import installed_engine
+from skate.engine.base import Engine
 
 __all__ = ["get_local_object_locations", "get_object_locations"]
 
@@ -25,15 +26,25 @@ def get_object_locations(
         A dictionary for each reference: `node_ids`, the machines that have the value (none before
         it exists), `object_size` in bytes (None if not known) and `did_spill`, whether the value
         is on disk.
+
+    Raises:
+        RuntimeError: If there is no session, and so no value.
     """
-    return current_engine().locations(_checked(obj_refs), timeout_ms)
+    return _engine().locations(_checked(obj_refs), timeout_ms)
 
 
 def get_local_object_locations(
     obj_refs: Sequence[ObjectRef[object]],
 ) -> dict[ObjectRef[Any], dict[str, Any]]:
     """Look up where values are as far as this process knows; see `get_object_locations`."""
-    return current_engine().locations(_checked(obj_refs), -1)
+    return _engine().locations(_checked(obj_refs), -1)
+
+
+def _engine() -> Engine:
+    engine = installed_engine()
+    if engine is None:
+        raise RuntimeError("there is no session that could have values: call init() first")
+    return engine
 
 
 def _checked(obj_refs: object) -> list[ObjectRef[object]]:

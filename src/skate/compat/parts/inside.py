@@ -44,6 +44,9 @@ class Absent:
     def __getitem__(self, parameters: object) -> Absent:
         return self  # in an annotation
 
+    def __iter__(self) -> NoReturn:
+        self()  # or else `__getitem__` would give one item after the other, without end
+
     def __or__(self, other: object) -> object:
         return Any  # in an annotation
 

@@ -105,7 +105,7 @@ class InlineActor:
         cause = {"actor_died_error_context": {"error_message": str(self.death)}}
         return {
             "actor_id": self.actor_id,
-            "class_name": self.cls.meta.class_name,
+            "class_name": self.cls.meta.qualified_name,
             "state": "DEAD" if self.death else state,
             "job_id": driver.job_id,
             "name": self.options.name or "",

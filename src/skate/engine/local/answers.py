@@ -130,7 +130,8 @@ class Answers:
         id = work.id
         execution = self._engine.execution
         name = execution.preparation.name_of(work)
-        if id in execution.cancelled and isinstance(error, _INTERRUPTS):
+        asked_for = id in execution.cancelled and isinstance(error, _INTERRUPTS)
+        if asked_for or isinstance(error, KeyboardInterrupt):  # which it may have raised itself
             self.interrupted(work, start, error.__traceback__)
             return
         packed = execution.remote_error(error, name)
@@ -148,7 +149,7 @@ class Answers:
             self._send(id, m.encode(m.WorkResults(id, values, micros)))
 
     def interrupted(self, work: Work, start: float, where: TracebackType | None = None) -> None:
-        """Answer that somebody has cancelled what had begun.
+        """Answer that what had begun was cancelled.
 
         Of tasks and async methods the error is of both kinds, as in Ray: cancelled, and with a
         traceback of where they were.

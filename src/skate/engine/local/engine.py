@@ -352,7 +352,7 @@ class LocalEngine(DriverStreams, Asking):
             existing = names.claim(options)
             if existing is not None:
                 return self._handle(existing)
-            self.hub.lifecycle.create(names.new_actor(task, options, cls.meta.class_name, meta))
+            self.hub.lifecycle.create(names.new_actor(task, options, cls.meta, meta))
         self._write()
         return ref, cls.meta
 

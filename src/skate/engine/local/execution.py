@@ -291,7 +291,9 @@ class Execution:
         with self.engine.lock:
             if not self.exiting:
                 why = f"it ended itself with {said}" if wanted else f"{who} called {said}"
-                self.engine.send(m.ActorExiting(wanted, why))
+                running = running_now.get()
+                call = running.id if running is not None else 0
+                self.engine.send(m.ActorExiting(wanted, why, call))
                 self.exit_code = code
                 if wanted:
                     self.wind_down()

@@ -346,6 +346,7 @@ class ActorExiting(NamedTuple):
 
     wanted: bool  # by exit_actor(), not by a crash
     why: str
+    call: int  # that has ended it; 0: none
 
 
 class TellWaits(NamedTuple):

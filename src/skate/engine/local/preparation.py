@@ -132,12 +132,14 @@ class Preparation:
             surroundings.show_accelerators(settings["accelerators"])
         self._title.show(f"{_short(name)}.__init__")
         args, kwargs = self._arguments(id, kind, data, dependencies)
-        return (
-            lambda *a, **k: self._actor.construct(cls, a, k),
-            args,
-            kwargs,
-            Running(id, f"{name}.__init__", name, settings),
-        )
+
+        def construct(*args: Any, **kwargs: Any) -> str:
+            said = self._actor.construct(cls, args, kwargs)
+            # Calls on other threads do not change the name of this one, which is the process's.
+            self._title.show(_short(name))
+            return said
+
+        return construct, args, kwargs, Running(id, f"{name}.__init__", name, settings)
 
     def _arguments(self, task_id: int, kind: int, data: Any, dependencies: Any) -> tuple[Any, Any]:
         if kind == INLINE and not dependencies:

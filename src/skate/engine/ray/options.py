@@ -22,6 +22,7 @@ def task_options(options: TaskOptions) -> Given:
         "max_retries": None if options.max_retries == _MAX_RETRIES else options.max_retries,
         "retry_exceptions": _retry_exceptions(options) or None,
         "_generator_backpressure_num_objects": options.backpressure,
+        "enable_task_events": None if options.listed else False,
     }
     return given | {name: value for name, value in optional.items() if value is not None}
 
@@ -38,6 +39,7 @@ def actor_options(options: ActorOptions) -> Given:
         "namespace": options.namespace,
         "get_if_exists": options.get_if_exists or None,
         "lifetime": "detached" if options.detached else None,
+        "enable_task_events": None if options.listed else False,
     }
     return given | {name: value for name, value in optional.items() if value is not None}
 
@@ -51,6 +53,7 @@ def call_options(options: CallOptions, name: str) -> Given:
         "retry_exceptions": _retry_exceptions(options) or None,
         "concurrency_group": options.concurrency_group,
         "_generator_backpressure_num_objects": options.backpressure,
+        "enable_task_events": options.listed,
     }
     return given | {name: value for name, value in optional.items() if value is not None}
 

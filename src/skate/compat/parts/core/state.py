@@ -25,10 +25,33 @@ __all__ = [
 ]
 
 
-def actors(actor_id: str | None = None) -> dict[str, Any]:
-    """Id -> description in the words of Ray's tables; that of one actor, with `actor_id`."""
+_ACTOR_STATES = ("DEPENDENCIES_UNREADY", "PENDING_CREATION", "ALIVE", "RESTARTING", "DEAD")
+
+
+def actors(
+    actor_id: str | None = None, job_id: Any = None, actor_state_name: str | None = None
+) -> dict[str, Any]:
+    """Id -> description in the words of Ray's tables; that of one actor, with `actor_id`.
+
+    Args:
+        actor_id: Of the only actor to describe.
+        job_id: Only actors of this job.
+        actor_state_name: Only actors in this state.
+    """
+    if actor_state_name is not None and actor_state_name not in _ACTOR_STATES:
+        raise ValueError(
+            f"{actor_state_name!r} is not a valid actor state name: allowed are "
+            f"{', '.join(_ACTOR_STATES)}"
+        )
+    wanted = {"JobID": job_id and job_id.hex(), "State": actor_state_name}
     found = {row.actor_id: _in_tables_words(row) for row in list_actors(limit=10_000)}
-    return found if actor_id is None else found.get(actor_id, {})
+    if actor_id is not None:
+        return found.get(actor_id, {})
+    return {
+        id: row
+        for id, row in found.items()
+        if all(value is None or row[name] == value for name, value in wanted.items())
+    }
 
 
 def _in_tables_words(row: dict[str, Any]) -> dict[str, Any]:

@@ -74,8 +74,40 @@ class RayNode:
         return RayContext(current_engine()).address_info
 
 
+class CoreWorker:
+    """The objects of the session, as tests count them that look for leaks."""
+
+    def get_all_reference_counts(self) -> dict[bytes, dict[str, int]]:
+        """Return for each object, by its id, how often it is referred to and by calls to come."""
+        return {
+            id.encode(): {
+                "local": int(row["reference_type"] == "LOCAL_REFERENCE"),
+                "submitted": int(row["reference_type"] == "USED_BY_PENDING_TASK"),
+            }
+            for id, row in self._objects().items()
+        }
+
+    def get_memory_store_size(self) -> int:
+        """Return how many objects there are."""
+        return len(self._objects())
+
+    def object_exists(self, object_ref: Any, memory_store_only: bool = False) -> bool:
+        """Return whether the value is there; there is one store, whichever is asked for."""
+        row = self._objects().get(object_ref.hex())
+        return row is not None and row["task_status"] in ("FINISHED", "FAILED")
+
+    def _objects(self) -> dict[str, Any]:
+        """Return the rows by their ids, without those that stand for actors."""
+        engine = current_engine()
+        actors = tuple(row["actor_id"] for row in engine.state("actors"))
+        rows = {row["object_id"]: row for row in engine.state("objects")}
+        return {id: row for id, row in rows.items() if not id.endswith(actors)}
+
+
 class RayWorker:
     """This process."""
+
+    core_worker = CoreWorker()
 
     @property
     def connected(self) -> bool:

@@ -9,7 +9,7 @@ from skate.engine.local.hub.actors import HubActor
 
 if TYPE_CHECKING:
     from skate._core.serialization import Packed
-    from skate.engine.base import ActorOptions
+    from skate.engine.base import ActorMeta, ActorOptions
     from skate.engine.local.hub.work import HubTask
 
 
@@ -21,14 +21,15 @@ class ActorNames:
         self._names = names
 
     def new_actor(
-        self, creation: HubTask, options: ActorOptions, class_name: str, meta: Packed
+        self, creation: HubTask, options: ActorOptions, meta: ActorMeta, packed_meta: Packed
     ) -> HubActor:
         """Return an actor that is to be created by this task."""
         settings = creation.plan.settings
         assert settings is not None
         concurrent = settings["is_async"] or settings["max_concurrency"] > 1
         concurrent = concurrent or bool(settings["concurrency_groups"])
-        actor = HubActor(creation, options, class_name, meta, concurrent)
+        actor = HubActor(creation, options, meta.class_name, packed_meta, concurrent)
+        actor.qualified_name = meta.qualified_name or meta.class_name
         actor.key = self._key(options.name, options.namespace)
         creation.actor = actor
         return actor

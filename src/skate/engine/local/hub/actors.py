@@ -48,6 +48,7 @@ class HubActor:
         self.creation = creation
         self.options = options
         self.class_name = class_name
+        self.qualified_name = class_name  # with the functions around the class
         self.meta = meta  # packed ActorMeta, for get_actor
         self.concurrent = concurrent  # several calls at a time: no order to keep
         self.key: tuple[str, str] = ("", "")  # namespace and name
@@ -114,6 +115,10 @@ class HubActor:
         lane = self._lanes.get(self._lane_of(task))
         return lane[0] if lane and lane[0] is not task else None
 
+    def unsent(self) -> list[HubTask]:
+        """Return the calls that no process has got."""
+        return [*self._waiting, *(task for lane in self._lanes.values() for task in lane)]
+
     def _sendable(self, tasks: list[HubTask]) -> list[HubTask]:
         if self.worker is not None and self.state in (STARTING, ALIVE):
             return tasks
@@ -156,8 +161,7 @@ class HubActor:
         self.state = DEAD
         self.worker = None
         self.error = error
-        lanes = [task for lane in self._lanes.values() for task in lane]
-        rest = [task for task in (*self._waiting, *lanes) if not task.cancelled]
+        rest = [task for task in self.unsent() if not task.cancelled]
         self._waiting.clear()
         self._lanes.clear()
         return rest

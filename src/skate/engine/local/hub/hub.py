@@ -134,7 +134,9 @@ class Hub:
             self._group_ready, self._rested, self._not_started,
         )  # fmt: skip
         cpus = machine.total.get(CPU, 0) // UNIT
-        self.scheduler = scheduler = Scheduler(machine, max(1, cpus), effects, state.groups)
+        self.scheduler = scheduler = Scheduler(
+            machine, max(1, cpus), effects, state.groups, state.queues
+        )
         self.waits = WorkerWaits(state, scheduler, outbox)
         events = _TaskEvents(self._construction_failed, self._actor_dead, processes.kill)
         self.tasks = tasks = TaskLifecycle(

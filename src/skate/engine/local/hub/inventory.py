@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +13,14 @@ from skate import exceptions
 from skate._core import serialization
 from skate.engine.local.hub import actors, errors
 from skate.engine.local.hub.resources import from_units
-from skate.engine.local.hub.work import TaskRun
+from skate.engine.local.hub.work import TaskRun, is_listed
 from skate.engine.local.objects import INLINE
 
 if TYPE_CHECKING:
     from skate._core.serialization import Packed
     from skate.engine.local.hub.actors import HubActor
     from skate.engine.local.hub.state import SessionFacts, State
-    from skate.engine.local.hub.work import HubTask
+    from skate.engine.local.hub.work import Asked, HubTask
     from skate.engine.local.hub.workers import WorkerProcess
 
 Row = dict[str, Any]
@@ -68,7 +68,7 @@ def actor_row(info: SessionFacts, actor: HubActor) -> Row:
     state = _ACTOR_STATES.get(actor.state, actor.state)
     return {
         "actor_id": _hex(actor.id, 16),
-        "class_name": actor.class_name,
+        "class_name": actor.qualified_name,
         "state": "DEPENDENCIES_UNREADY" if actor.creation.missing else state,
         "job_id": info.job_id,
         "name": actor.name or "",
@@ -102,10 +102,13 @@ def ended_actor_row(row: Row, error: Packed) -> Row:
 def _tasks(info: SessionFacts, state: State) -> list[Row]:
     """Return those that have not ended, then the others, the last one first. (Calls from one
     worker to another are known to these alone.)"""
-    found = (entry.task for entry in [*state.entries.values()] if entry.kind is None)
-    going_on = [_task_row(info, task) for task in dict.fromkeys(found) if task is not None]
+    rows = [_task_row(info, task) for task in state.unfinished() if is_listed(task.plan.asked)]
     failures, ended = dict(state.failures), map(TaskRun._make, reversed(state.runs))
-    rows = going_on + [_ended_row(info, run, failures.get((run.id, run.attempt))) for run in ended]
+    rows += [
+        _ended_row(info, run, failures.get((run.id, run.attempt)))
+        for run in ended
+        if is_listed(run.asked)
+    ]
     said = {row["actor_id"]: row["repr_name"] for row in _actors(info, state)}
     for row in rows:
         name, method = row["func_or_class_name"], row["func_or_class_name"].rpartition(".")[2]
@@ -151,7 +154,7 @@ def _times(made: float, start: float | None, end: float | None, failed: bool) ->
     }
 
 
-def _group_id(asked: tuple[Mapping[str, int], int] | None) -> str | None:
+def _group_id(asked: Asked | None) -> str | None:
     return _hex(asked[1], 18) if asked is not None and asked[1] else None
 
 
@@ -322,9 +325,8 @@ def _worker_state(worker: WorkerProcess) -> str:
 
 def _runtime_envs(info: SessionFacts, state: State) -> list[Row]:
     """Return the environment of the session, and those that tasks and actors use now."""
-    unfinished = (entry.task for entry in [*state.entries.values()] if entry.kind is None)
-    works = [*unfinished, *(actor.creation for actor in state.actors.values())]
-    settings = [task.plan.settings or {} for task in dict.fromkeys(works) if task is not None]
+    works = [*state.unfinished(), *(actor.creation for actor in state.actors.values())]
+    settings = [task.plan.settings or {} for task in dict.fromkeys(works)]
     uses = Counter(one["runtime_env"] for one in settings if "runtime_env" in one)
     envs = [(serialization.loads(packed), count) for packed, count in uses.items()]
     if info.runtime_env and all(env != info.runtime_env for env, _ in envs):

@@ -148,10 +148,11 @@ class ActorLifecycle:
             self._scheduler.withdraw(actor.creation)
             self.declare_dead(actor, errors.packed(errors.actor_died(actor, reason)))
 
-    def on_exiting(self, worker: WorkerProcess, wanted: bool, why: str) -> None:
+    def on_exiting(self, worker: WorkerProcess, wanted: bool, why: str, call: int) -> None:
         """Note that an actor ends itself: as it wants to, by exit_actor(), or by a crash."""
         worker.last_words = why
         if wanted and worker.actor is not None:
+            worker.last_call = call
             worker.actor.stop_reason = actors.StopReason(why, "INTENDED_USER_EXIT")
 
     def lose(self, actor: HubActor, worker: WorkerProcess, reason: str) -> None:
@@ -171,7 +172,8 @@ class ActorLifecycle:
         error = errors.packed(died)
         lost = error if evicted is None else errors.packed(evicted)
         for task in calls:
-            self._tasks.fail(task, lost)
+            # What has ended the actor as it was to do has no value, and has not failed.
+            self._tasks.fail(task, lost, as_failed=task.id != worker.last_call)
         self.declare_dead(actor, error)
 
     def declare_dead(self, actor: HubActor, error: Packed) -> None:

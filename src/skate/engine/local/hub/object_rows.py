@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from skate.engine.local.hub.inventory import task_state
-from skate.engine.local.objects import FAILED, STORED
+from skate.engine.local.objects import FAILED, INLINE, STORED
 
 if TYPE_CHECKING:
     from skate.engine.local.hub.state import State
@@ -60,4 +60,6 @@ def object_row(entry: ObjectEntry) -> Row:
 def _size(entry: ObjectEntry) -> int:
     if entry.kind == STORED:
         return int(entry.data[1])
+    if isinstance(entry.data, tuple) and entry.kind in (INLINE, FAILED):  # with its buffers
+        return sum(map(len, entry.data))
     return len(entry.data) if isinstance(entry.data, (bytes, bytearray, memoryview)) else 0

@@ -121,7 +121,8 @@ class Planner:
         max_calls = options.max_calls
         if max_calls is None and options.num_gpus:
             max_calls = 1  # so that the GPU's memory is free for the next
-        return WorkPlan(shape, count, options.max_retries, settings or None, max_calls, streaming)
+        retries, listed = options.max_retries, options.listed
+        return WorkPlan(shape, count, retries, settings or None, max_calls, streaming, listed)
 
     def _settings(
         self, options: TaskOptions | ActorOptions, demand: dict[str, float]
@@ -161,14 +162,16 @@ class Planner:
             options.bundle_index,
             dedicated=True,
         )
-        return WorkPlan(shape, 1, 0, settings)
+        return WorkPlan(shape, 1, 0, settings, listed=options.listed)
 
     def _make_call_plan(self, actor_id: int, options: CallOptions) -> WorkPlan:
         streaming, count = returns(options.num_returns)
-        retries = options.max_task_retries
+        retries, listed = options.max_task_retries, options.listed
+        actor = self._actors.get(actor_id)
         if retries is None:
-            actor = self._actors.get(actor_id)
             retries = actor.options.max_task_retries if actor is not None else 0
+        if listed is None:
+            listed = actor is None or actor.options.listed
         settings: WorkSettings = {}
         if streaming:
             settings["streaming"] = True
@@ -182,7 +185,7 @@ class Planner:
             settings["concurrency_group"] = plain_text(options.concurrency_group)
         if options.retry_exceptions is not False:
             settings["retry_exceptions"] = _packed_exceptions(options.retry_exceptions)
-        return WorkPlan(None, count, retries, settings or None, None, streaming)
+        return WorkPlan(None, count, retries, settings or None, None, streaming, listed)
 
     def _demand(
         self, options: TaskOptions | ActorOptions, default_cpus: float

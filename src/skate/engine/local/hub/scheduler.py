@@ -72,13 +72,15 @@ class Scheduler:
         keep_idle: int,
         effects: Effects,
         groups: dict[int, HubGroup] | None = None,
+        queues: dict[Shape, None] | None = None,
     ) -> None:
         self.machine = machine
         self.groups: dict[int, HubGroup] = {} if groups is None else groups
         self._keep_idle = keep_idle
         self._effects = effects
         self._shapes: WeakValueDictionary[tuple[Any, ...], Shape] = WeakValueDictionary()
-        self._waiting: dict[Shape, None] = {}  # those with tasks in their queue, in turn
+        # Those with tasks in their queue, in turn.
+        self._waiting: dict[Shape, None] = {} if queues is None else queues
         self._idle: dict[Environment, list[WorkerProcess]] = {}
         self._assigned = 0  # tasks so far
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from skate.engine.local.hub.actors import HubActor
     from skate.engine.local.hub.groups import HubGroup
     from skate.engine.local.hub.inventory import Row
+    from skate.engine.local.hub.scheduler import Shape
     from skate.engine.local.hub.work import ExportedFunction, HubTask, TaskAttempt
     from skate.engine.local.hub.workers import WorkerProcess
     from skate.engine.local.objects import ObjectEntry
@@ -51,6 +52,7 @@ class State:
         self.workers: dict[int, WorkerProcess] = {}  # that are or will be, by process number
         self.ended_workers: deque[Row] = deque(maxlen=_MOST_ENDED_WORKERS)
         self.functions: dict[int, ExportedFunction] = {}  # that workers may submit tasks of
+        self.queues: dict[Shape, None] = {}  # with tasks that wait for a worker
         self.children: dict[int, set[int]] = {}  # tasks by the task that submitted them
         self.actors: dict[int, HubActor] = {}  # that are not dead
         self.names: dict[tuple[str, str], HubActor] = {}  # by namespace and name
@@ -66,6 +68,18 @@ class State:
         # Named by the program: name, beginning, microseconds, further values, process.
         self.spans: deque[tuple[str, float, int, dict[str, Any], int]] = deque(maxlen=_MOST_RUNS)
         self.answered: list[WorkerProcess] = []  # who may have room for more work
+
+    def unfinished(self) -> list[HubTask]:
+        """Return the tasks that have not ended, also those that nobody refers to any more, unless
+        these still wait for an argument."""
+        found = [entry.task for entry in [*self.entries.values()] if entry.kind is None]
+        waiting = [task for shape in [*self.queues] for task in shape.queue]
+        for actor in [*self.actors.values()]:
+            waiting += actor.unsent()
+        found += [task for task in waiting if not task.cancelled]
+        for worker in [*self.workers.values()]:
+            found += worker.in_flight.values()
+        return [task for task in dict.fromkeys(found) if task is not None]
 
     def remember_failure(self, task: HubTask, error: Packed) -> None:
         """Keep the error of an attempt for those who list tasks, if it is small and plain."""

@@ -82,7 +82,8 @@ class Submissions:
         options = worker.options[made.options_key]
         function = self._state.functions[made.key]
         try:
-            plan = self._planner.actor_plan(options, serialization.loads(made.meta))
+            meta = serialization.loads(made.meta)
+            plan = self._planner.actor_plan(options, meta)
         except Exception as error:
             self._refuse(worker, made.id, 1, error)
             return
@@ -90,7 +91,7 @@ class Submissions:
         value = (made.kind, made.data)
         task = HubTask(made.id, function, value, arguments, made.nested, plan, worker)
         self._tasks.announce(task)
-        self._lifecycle.create(self._names.new_actor(task, options, function.name, made.meta))
+        self._lifecycle.create(self._names.new_actor(task, options, meta, made.meta))
 
     def on_call(self, worker: WorkerProcess, *fields: Any) -> None:
         """Call a method of an actor for a worker."""

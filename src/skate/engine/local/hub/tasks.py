@@ -275,12 +275,13 @@ class TaskLifecycle:
         task.dependencies, task.nested = (), ()
         self.fail(task, error)
 
-    def fail(self, task: HubTask, error: Packed) -> None:
-        """Make the error every value of the task."""
+    def fail(self, task: HubTask, error: Packed, as_failed: bool = True) -> None:
+        """Make the error every value of the task, which is listed `as_failed` or not."""
         task.cancelled = True  # so that queues skip it
-        self._runs.append(run_of(task, task.worker, 0, True))
+        self._runs.append(run_of(task, task.worker, 0, as_failed))
         self._state.ended_tasks += 1
-        self._state.remember_failure(task, error)
+        if as_failed:
+            self._state.remember_failure(task, error)
         for id in task.return_ids:
             self._values.complete(id, FAILED, error)
         if task.actor is not None and not task.method:

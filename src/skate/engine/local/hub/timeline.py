@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from skate.engine.local.hub import inventory
-from skate.engine.local.hub.work import TaskRun
+from skate.engine.local.hub.work import TaskRun, is_listed
 
 if TYPE_CHECKING:
     from skate.engine.local.hub.state import State
@@ -40,7 +40,7 @@ def _tasks(state: State) -> list[Event]:
             "args": {"task_id": f"{run.id:048x}", "failed": run.failed},
         }
         for run in map(TaskRun._make, state.runs)
-        if run.micros
+        if run.micros and is_listed(run.asked)
     ]
 
 

@@ -40,6 +40,10 @@ class ExportedFunction:
         self.window = max(1, min(_MOST_IN_FLIGHT, int(_TARGET_MICROS / (self.average + 1.0))))
 
 
+# Units of resources, in which group (0: none), and whether the work is to be listed.
+Asked: TypeAlias = tuple[Mapping[str, int], int, bool]
+
+
 class WorkPlan:
     """Options of a task or actor call, worked out once and shared by all calls that have them."""
 
@@ -56,6 +60,7 @@ class WorkPlan:
         settings: WorkSettings | None = None,
         max_calls: int | None = None,
         streaming: bool = False,
+        listed: bool = True,
     ) -> None:
         self.shape: Shape | None = shape
         self.num_returns: int = num_returns
@@ -66,9 +71,10 @@ class WorkPlan:
         self.max_calls: int | None = max_calls
         self.streaming: bool = streaming
         # What is remembered of the shape, which itself goes with those who use it.
-        self.asked: tuple[Mapping[str, int], int] | None = (
-            (shape.demand, shape.group.id if shape.group is not None else 0) if shape else None
-        )
+        self.asked: Asked | None = None if listed else ({}, 0, False)
+        if shape is not None:
+            group = shape.group.id if shape.group is not None else 0
+            self.asked = (shape.demand, group, listed)
         self.simple: bool = num_returns == 1 and not streaming  # one value: the usual case
 
 
@@ -153,7 +159,12 @@ class TaskRun(NamedTuple):
     end: float
     micros: int
     failed: bool
-    asked: tuple[Mapping[str, int], int] | None  # for units of resources, in which group
+    asked: Asked | None  # None: nothing, and it is listed
+
+
+def is_listed(asked: Asked | None) -> bool:
+    """Return whether work that has asked for this is to be listed."""
+    return asked is None or asked[2]
 
 
 def run_of(

@@ -48,7 +48,7 @@ class WorkerProcess:
     __slots__ = (
         "actor", "allocation", "answered", "began", "blocked", "calls", "connection", "ending",
         "environment", "evicted", "exclusive", "exported", "failure", "functions", "holds",
-        "in_flight", "last_words", "launch", "listening", "loans", "never_started",
+        "in_flight", "last_call", "last_words", "launch", "listening", "loans", "never_started",
         "number", "options", "order", "pid", "promised", "server", "shape", "since", "status",
         "stealing", "waits", "wants_peer", "when_lost",
     )  # fmt: skip
@@ -64,6 +64,7 @@ class WorkerProcess:
         self.status: int | None = None  # as from waitpid, when it has ended
         self.never_started: str = ""  # why there never was a process
         self.last_words: str = ""  # why it ends, as it has said itself
+        self.last_call: int = 0  # by which its actor has ended itself
         self.failure: SkateError | None = None  # the error of its work, which nothing would mend
         self.ending: str | None = None  # why it is being ended
         self.evicted: Eviction | None = None  # it used, or others lacked, memory
