@@ -79,13 +79,16 @@ ray.kill(client._controller, no_restart=False)
 while serve.status().applications["a"].deployments["N"].replica_states != {"RUNNING": 1}:
     pass  # they are recovered
 print(serve.status().target_capacity, sorted(serve.status().applications))
+serve.run(serve.deployment(lambda: "taken over").bind(), name="a", route_prefix="/a")
+print(client.get_serve_details()["applications"]["a"]["source"])
 deploy({"name": "lost", "import_path": "nowhere:app"})
+print(serve.get_app_handle("a").remote().result())
 try:
     client._wait_for_application_running("lost")
 except RuntimeError as error:
     print("nowhere" in str(error))
 deploy()
-print(list(serve.status().applications), serve.status().target_capacity)
+print(sorted(serve.status().applications), serve.status().target_capacity)
 one = serve.deployment(lambda: 1)
 before = one._deployment_config.num_replicas
 one.set_options(num_replicas=3)
@@ -183,7 +186,7 @@ def test_a_program_that_declares_what_runs(tmp_path: Path) -> None:
     done = run_program(command, timeout=PATIENCE)
     assert done.stdout == (
         "5\n{'N': 1}\ndeclarative HEALTHY RUNNING\n5 1 5\n6 ['a', 'b']\n50.0 ['a', 'own']\n"
-        "True\n['own'] None\n1 3\n"
+        "imperative\ntaken over\nTrue\n['a', 'own'] None\n1 3\n"
     ), done.stderr
 
 

@@ -114,10 +114,12 @@ class ServeController:
         self, specs: list[ApplicationSpec], capacity: Sequence[float | None] = ()
     ) -> None:
         """Make these the targets of their applications; `capacity` is that of a config file, which
-        was applied to them, if they are from one."""
+        was applied to them, if they are from one. `remember` then says so: until it does, they
+        are the program's, which no config file ends."""
         await self._is_up()
         for spec in specs:
             self._apps.deploy(spec)
+            self._configs.pop(spec.name, None)
         for percent in capacity:
             self._target_capacity = percent
         self._save()
@@ -139,7 +141,8 @@ class ServeController:
     async def config(self) -> dict[str, dict[str, Any]]:
         """Return what config files said of the applications that are still there."""
         await self._is_up()
-        return {name: said for name, said in self._configs.items() if name in self._apps.specs}
+        there = {*self._apps.specs, *self._apps.failures}
+        return {name: said for name, said in self._configs.items() if name in there}
 
     async def wait_until_settled(self, names: list[str]) -> list[tuple[ApplicationStatus, str]]:
         """Return status and message of each application, once all run, have failed or are gone."""
