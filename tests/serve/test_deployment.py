@@ -18,7 +18,13 @@ from skate.serve._start_options import (
     warn_of_others,
     with_older_http_options,
 )
-from skate.serve.config import AutoscalingConfig, HTTPOptions, RequestRouterConfig, gRPCOptions
+from skate.serve.config import (
+    AutoscalingConfig,
+    BackpressureConfig,
+    HTTPOptions,
+    RequestRouterConfig,
+    gRPCOptions,
+)
 from skate.serve.exceptions import (
     BackPressureError,
     DeploymentUnavailableError,
@@ -227,8 +233,11 @@ def test_autoscaling_that_is_refused(settings: dict[str, Any]) -> None:
 
 
 def test_settings_of_the_server() -> None:
-    with pytest.raises(ValueError, match="both or neither"):
+    with pytest.raises(ValueError, match=r"Both ssl_keyfile and ssl_certfile .* or neither"):
         HTTPOptions(ssl_keyfile="key")
+    with pytest.raises(ValueError, match=r"one of Disabled, HeadOnly, EveryNode; got 'Nowhere'"):
+        HTTPOptions(location="Nowhere")
+    assert HTTPOptions(location="NoServer").location == "NoServer"
     with pytest.raises(TypeError, match="did you mean 'port'"):
         HTTPOptions.of("http_options", {"ports": 1})
     with pytest.raises(ModuleNotFoundError, match="a_module:b can't be imported!"):
@@ -237,6 +246,26 @@ def test_settings_of_the_server() -> None:
         with pytest.raises(ValueError, match=next(iter(wrong))):
             gRPCOptions.of("grpc_options", wrong)
     assert HTTPOptions(port=1).copy(update={"host": "h"}).dict()["port"] == 1
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"request_routing_stats_period_s": 0},
+        {"request_routing_stats_timeout_s": -1},
+        {"initial_backoff_s": 0},
+        {"backoff_multiplier": "two"},
+    ],
+)
+def test_routing_that_is_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"takes .*; got"):
+        RequestRouterConfig(**settings)
+
+
+def test_what_callers_cannot_be_told() -> None:
+    pydantic = pytest.importorskip("pydantic")
+    with pytest.raises(pydantic.ValidationError, match="429 or 503; got 418"):
+        BackpressureConfig(status_code=418)
 
 
 def test_what_is_no_router_is_refused_when_it_is_to_run() -> None:

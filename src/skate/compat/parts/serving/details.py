@@ -120,6 +120,11 @@ class ServeInstanceDetails(BaseModel):
     applications: dict[str, ApplicationDetails] = Field(default_factory=dict)
     target_capacity: float | None = None
 
+    @staticmethod
+    def get_empty_schema_dict() -> dict[str, Any]:
+        """Return what is told where nothing runs."""
+        return {"controller_info": {}, "proxies": {}, "applications": {}, "target_capacity": None}
+
     def _get_user_facing_json_serializable_dict(self, **kwargs: Any) -> dict[str, Any]:
         """Return it as plain values, without what only skate itself needs."""
         return self.model_dump(mode="json", **kwargs)
@@ -148,6 +153,7 @@ def details(
         proxy_location=ProxyLocation.HeadOnly if status.proxies else ProxyLocation.Disabled,
         proxies={node: ProxyDetails(node_id=node, status=s) for node, s in status.proxies.items()},
         applications=applications,
+        target_capacity=status.target_capacity,
     )
     return told.model_dump(mode="json", exclude_unset=True)
 
