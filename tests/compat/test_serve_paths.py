@@ -47,6 +47,7 @@ PATHS = {
 DECLARED = """
 import ray
 from ray import serve
+from ray.serve.config import AutoscalingConfig
 from ray.serve.context import _get_global_client
 from ray.serve.schema import ServeDeploySchema, ServeInstanceDetails
 
@@ -81,6 +82,11 @@ while serve.status().applications["a"].deployments["N"].replica_states != {"RUNN
 print(serve.status().target_capacity, sorted(serve.status().applications))
 serve.run(serve.deployment(lambda: "taken over").bind(), name="a", route_prefix="/a")
 print(client.get_serve_details()["applications"]["a"]["source"])
+scales = serve.deployment(name="S", num_replicas="auto")(lambda: 1)
+serve.run(scales.bind(), name="own", route_prefix=None)
+scales = client.get_serve_details()["applications"]["own"]["deployments"]["S"]
+policy = scales["deployment_config"]["autoscaling_config"].pop("policy")["policy_function"]
+print(policy, AutoscalingConfig(**scales["deployment_config"]["autoscaling_config"]).max_replicas)
 deploy({"name": "lost", "import_path": "nowhere:app"})
 print(serve.get_app_handle("a").remote().result())
 try:
@@ -186,7 +192,7 @@ def test_a_program_that_declares_what_runs(tmp_path: Path) -> None:
     done = run_program(command, timeout=PATIENCE)
     assert done.stdout == (
         "5\n{'N': 1}\ndeclarative HEALTHY RUNNING\n5 1 5\n6 ['a', 'b']\n50.0 ['a', 'own']\n"
-        "imperative\ntaken over\nTrue\n['a', 'own'] None\n1 3\n"
+        "imperative\nray.serve.autoscaling_policy:default_autoscaling_policy 100\ntaken over\nTrue\n['a', 'own'] None\n1 3\n"
     ), done.stderr
 
 

@@ -245,6 +245,25 @@ def test_a_stream_that_fails_is_cut_off(client: Client) -> None:
             next(chunks)
 
 
+@pytest.mark.parametrize("kind", ["async", "sync"])
+def test_a_generator_that_fails_at_once_is_an_error(client: Client, kind: str) -> None:
+    @serve.deployment
+    class Breaks:
+        def __call__(self, request: Request) -> Any:
+            return self.items() if kind == "async" else self.sync_items()
+
+        async def items(self) -> Any:
+            raise ValueError("at once")
+            yield
+
+        def sync_items(self) -> Any:
+            raise ValueError("at once")
+            yield
+
+    serve.run(Breaks.bind())
+    assert client.get("/").status_code == 500
+
+
 def test_a_client_that_leaves_cancels_what_it_asked_for(client: Client, tally: Tally) -> None:
     @serve.deployment
     class Inner:

@@ -43,7 +43,7 @@ MODEL_ID = b"serve_multiplexed_model_id"
 SESSION_ID = b"x_session_id"
 
 _CLIENT_GONE = ("ClientDisconnected", "WebSocketDisconnect")  # uvicorn's, Starlette's
-_NO_ROUTES = "There are no routes yet."
+_NO_ROUTES = "Route table is not populated yet."  # the words that health checks know
 _CHALLENGE = [(b"www-authenticate", b"Bearer")]
 _UNAUTHORIZED = "Unauthorized: send the header `Authorization: Bearer <token>`."
 

@@ -217,6 +217,10 @@ _SHOWN = (
 )  # fmt: skip
 
 
+_FORMER = ("target_num_ongoing_requests_per_replica",)  # what Ray no longer tells
+_USUAL_POLICY = "ray.serve.autoscaling_policy:default_autoscaling_policy"
+
+
 def _config(name: str, options: DeploymentOptions) -> DeploymentSchema:
     """Return the options of a deployment as a config file would say them."""
     shown = {field: getattr(options, field) for field in _SHOWN}
@@ -224,14 +228,15 @@ def _config(name: str, options: DeploymentOptions) -> DeploymentSchema:
     if scaling is None:
         shown["num_replicas"] = options.num_replicas
     else:
-        shown["autoscaling_config"] = {**scaling.dict(), "policy": _policy(scaling.policy)}
+        said = {name: value for name, value in scaling.dict().items() if name not in _FORMER}
+        shown["autoscaling_config"] = {**said, "policy": _policy(scaling.policy)}
     actor = RayActorOptionsSchema(**options.actor_options)
     return DeploymentSchema(name=name, ray_actor_options=actor, **shown)
 
 
 def _policy(policy: AutoscalingPolicy) -> dict[str, Any]:
-    function: Any = policy.policy_function
-    if function is not None and not isinstance(function, str):
+    function: Any = policy.policy_function or _USUAL_POLICY
+    if not isinstance(function, str):
         function = f"{function.__module__}:{function.__qualname__}"
     return {"policy_function": function, "policy_kwargs": policy.policy_kwargs}
 
