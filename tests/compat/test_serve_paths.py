@@ -192,7 +192,8 @@ def test_a_program_that_declares_what_runs(tmp_path: Path) -> None:
     done = run_program(command, timeout=PATIENCE)
     assert done.stdout == (
         "5\n{'N': 1}\ndeclarative HEALTHY RUNNING\n5 1 5\n6 ['a', 'b']\n50.0 ['a', 'own']\n"
-        "imperative\nray.serve.autoscaling_policy:default_autoscaling_policy 100\ntaken over\nTrue\n['a', 'own'] None\n1 3\n"
+        "imperative\nray.serve.autoscaling_policy:default_autoscaling_policy 100\n"
+        "taken over\nTrue\n['a', 'own'] None\n1 3\n"
     ), done.stderr
 
 

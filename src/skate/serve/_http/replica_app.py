@@ -130,7 +130,7 @@ class ReplicaApp:
     async def _stream(
         self, items: AsyncIterator[object] | Generator[object, Any, object], send: Send
     ) -> None:
-        """Send what a generator yields, as it comes; one that fails before is an error like any."""
+        """Send what a generator yields, as it comes; one that fails at once is an error."""
         parts = items if isinstance(items, AsyncIterator) else self._code.in_steps(items)
         item = await anext(parts, _END)
         headers = [(b"content-type", b"text/plain; charset=utf-8")]
