@@ -146,6 +146,7 @@ ray.init(num_cpus=4)
 serve.start(http_options={"port": 0})
 handle = serve.run(Api.bind(Doubler.bind()), name="api", route_prefix="/api")
 print(requests.get(get_application_url(app_name="api") + "/double/21").json())
+print(_get_global_client().get_serve_details()["applications"]["api"]["docs_path"])
 print(serve.get_deployment_handle("Doubler", "api").double.remote(4).result())
 print(serve.status().applications["api"].status.value)
 _get_global_client().delete_all_apps()
@@ -182,7 +183,7 @@ def test_a_program(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "skate", "run", "--as-ray", str(program)]
     done = run_program(command, timeout=PATIENCE)
     assert done.stderr == ""
-    assert done.stdout == "42\n8\nRUNNING\n{}\n"
+    assert done.stdout == "42\n/docs\n8\nRUNNING\n{}\n"
 
 
 def test_a_program_that_declares_what_runs(tmp_path: Path) -> None:

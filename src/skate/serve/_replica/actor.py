@@ -66,6 +66,7 @@ class ReplicaInfo(NamedTuple):
     models: tuple[str, ...]
     address: str | None  # where it takes connections of others, if it answers HTTP
     metadata: bytes = b""  # what its code says of it, packed, for routers of the user's
+    docs_path: str | None = None  # where a FastAPI application documents itself
 
 
 def _streaming(name: str, may_refuse: bool) -> Any:
@@ -206,6 +207,7 @@ class Replica:
             self.models,
             None if self.http is None else self.http.address,
             self._metadata,
+            getattr(self.code.app, "docs_url", None),
         )
 
     async def describe(self) -> ReplicaInfo:

@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 
 import skate
 from skate import serve
+from skate.compat.parts.serving.controller import docs_path
 from skate.serve._application.options import DeploymentOptions
 from skate.serve._identity import CONTROLLER, DeploymentID, ReplicaID
 from skate.serve._status import (
@@ -174,6 +175,7 @@ def _application(
         status=overview.status,
         message=overview.message,
         last_deployed_time_s=overview.last_deployed_time_s,
+        docs_path=docs_path(name),
         deployed_app_config=config,
         source=source,
         deployments={
