@@ -28,6 +28,7 @@ from skate.serve._controller.publisher import Publisher
 from skate.serve._controller.replica_manager import ReplicaManager
 from skate.serve._controller.saved_state import ControllerState, SavedState
 from skate.serve._controller.scaling import Scaling
+from skate.serve._controller.slow_starts import late_starts, reason_for_delay
 from skate.serve._identity import DeploymentID, ReplicaID
 from skate.serve._routing.routed_replica import ReplicaEntry
 from skate.serve._routing.router import RoutingTable
@@ -229,7 +230,20 @@ class ServeController:
         await self._is_up()
         node = skate.get_runtime_context().get_node_id()
         proxies = {} if self._port is None else {node: ProxyStatus.HEALTHY}
-        return ServeStatus(proxies, self._apps.overview(), self._target_capacity)
+        overview = self._apps.overview(await self._reasons_for_delay())
+        return ServeStatus(proxies, overview, self._target_capacity)
+
+    async def _reasons_for_delay(self) -> dict[DeploymentID, str]:
+        states = self._apps.deployments
+        late = late_starts(states.values(), time.monotonic())
+        if not late:
+            return {}
+        available = await asyncio.to_thread(skate.available_resources)
+        return {
+            id: reason_for_delay(count, states[id].spec.options, available)
+            for id, count in late.items()
+            if id in states
+        }
 
     async def listen(self, key: tuple[str, ...], version: str) -> tuple[str, Any]:
         """Return (version, value) of what is published under the key, once it is not this."""
