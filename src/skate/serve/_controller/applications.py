@@ -63,8 +63,8 @@ class Applications:
             same = other.route_prefix == spec.route_prefix is not None
             if same and other.name != spec.name and other.name not in self.deleting:
                 raise SkateServeError(
-                    f"prefix {spec.route_prefix} is being used by application "
-                    f"{other.name!r}: give application {spec.name!r} another one, with "
+                    f"Prefix {spec.route_prefix} is being used by application "
+                    f'"{other.name}": give application {spec.name!r} another one, with '
                     "serve.run(app, name=..., route_prefix=...)"
                 )
 
