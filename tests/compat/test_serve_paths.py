@@ -47,6 +47,7 @@ PATHS = {
 DECLARED = """
 import ray
 from ray import serve
+from ray.serve.config import AutoscalingConfig
 from ray.serve.context import _get_global_client
 from ray.serve.schema import ServeDeploySchema, ServeInstanceDetails
 
@@ -79,13 +80,21 @@ ray.kill(client._controller, no_restart=False)
 while serve.status().applications["a"].deployments["N"].replica_states != {"RUNNING": 1}:
     pass  # they are recovered
 print(serve.status().target_capacity, sorted(serve.status().applications))
+serve.run(serve.deployment(lambda: "taken over").bind(), name="a", route_prefix="/a")
+print(client.get_serve_details()["applications"]["a"]["source"])
+scales = serve.deployment(name="S", num_replicas="auto")(lambda: 1)
+serve.run(scales.bind(), name="own", route_prefix=None)
+scales = client.get_serve_details()["applications"]["own"]["deployments"]["S"]
+policy = scales["deployment_config"]["autoscaling_config"].pop("policy")["policy_function"]
+print(policy, AutoscalingConfig(**scales["deployment_config"]["autoscaling_config"]).max_replicas)
 deploy({"name": "lost", "import_path": "nowhere:app"})
+print(serve.get_app_handle("a").remote().result())
 try:
     client._wait_for_application_running("lost")
 except RuntimeError as error:
     print("nowhere" in str(error))
 deploy()
-print(list(serve.status().applications), serve.status().target_capacity)
+print(sorted(serve.status().applications), serve.status().target_capacity)
 one = serve.deployment(lambda: 1)
 before = one._deployment_config.num_replicas
 one.set_options(num_replicas=3)
@@ -137,6 +146,7 @@ ray.init(num_cpus=4)
 serve.start(http_options={"port": 0})
 handle = serve.run(Api.bind(Doubler.bind()), name="api", route_prefix="/api")
 print(requests.get(get_application_url(app_name="api") + "/double/21").json())
+print(_get_global_client().get_serve_details()["applications"]["api"]["docs_path"])
 print(serve.get_deployment_handle("Doubler", "api").double.remote(4).result())
 print(serve.status().applications["api"].status.value)
 _get_global_client().delete_all_apps()
@@ -173,7 +183,7 @@ def test_a_program(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "skate", "run", "--as-ray", str(program)]
     done = run_program(command, timeout=PATIENCE)
     assert done.stderr == ""
-    assert done.stdout == "42\n8\nRUNNING\n{}\n"
+    assert done.stdout == "42\n/docs\n8\nRUNNING\n{}\n"
 
 
 def test_a_program_that_declares_what_runs(tmp_path: Path) -> None:
@@ -183,7 +193,8 @@ def test_a_program_that_declares_what_runs(tmp_path: Path) -> None:
     done = run_program(command, timeout=PATIENCE)
     assert done.stdout == (
         "5\n{'N': 1}\ndeclarative HEALTHY RUNNING\n5 1 5\n6 ['a', 'b']\n50.0 ['a', 'own']\n"
-        "True\n['own'] None\n1 3\n"
+        "imperative\nray.serve.autoscaling_policy:default_autoscaling_policy 100\n"
+        "taken over\nTrue\n['a', 'own'] None\n1 3\n"
     ), done.stderr
 
 

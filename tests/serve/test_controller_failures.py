@@ -62,6 +62,17 @@ class Model:
         return 1, None, os.getpid()
 
 
+def test_there_is_no_memory_before_there_is_something_to_keep() -> None:
+    skate.init(num_cpus=2)
+    try:
+        serve.start(proxy_location="Disabled")
+        assert [actor["name"] for actor in list_actors()] == [CONTROLLER]
+        serve.run(Model.bind(), route_prefix=None)
+        eventually(remembers)
+    finally:
+        skate.shutdown()
+
+
 def test_a_killed_replica_loses_only_what_it_had(run_locally: Run) -> None:
     handle = run_locally(Model.bind())
     with Load(handle, threads=4) as load:

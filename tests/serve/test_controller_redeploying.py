@@ -216,7 +216,7 @@ def test_applications_are_apart(run_locally: Run, tally: Tally) -> None:
     one = run_locally(Model.bind("one"), name="one", route_prefix="/one")
     two = run_locally(Model.bind("two"), name="two", route_prefix="/two")
     assert (one.remote().result(), two.remote().result()) == ("one", "two")
-    with pytest.raises(SkateServeError, match="prefix /one is being used by application 'one'"):
+    with pytest.raises(SkateServeError, match=r"Prefix /one is being used by application .one."):
         run_locally(Model.bind("three"), name="three", route_prefix="/one")
     serve.delete("one")
     assert tally.words() == ["one"]

@@ -18,7 +18,13 @@ from skate.serve._start_options import (
     warn_of_others,
     with_older_http_options,
 )
-from skate.serve.config import AutoscalingConfig, HTTPOptions, RequestRouterConfig, gRPCOptions
+from skate.serve.config import (
+    AutoscalingConfig,
+    BackpressureConfig,
+    HTTPOptions,
+    RequestRouterConfig,
+    gRPCOptions,
+)
 from skate.serve.exceptions import (
     BackPressureError,
     DeploymentUnavailableError,
@@ -184,8 +190,9 @@ def test_names_that_are_refused() -> None:
         serve.deployment(prev_version="1")
     with pytest.raises(TypeError, match="class or a function"):
         serve.deployment()(3)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="function and has no constructor"):
+    with pytest.raises(TypeError, match="function and has no constructor") as refused:
         serve.deployment(lambda: None, name="f").bind(1)
+    assert isinstance(refused.value, ValueError)  # as on Ray
 
 
 def test_spellings_of_former_times() -> None:
@@ -227,8 +234,11 @@ def test_autoscaling_that_is_refused(settings: dict[str, Any]) -> None:
 
 
 def test_settings_of_the_server() -> None:
-    with pytest.raises(ValueError, match="both or neither"):
+    with pytest.raises(ValueError, match=r"Both ssl_keyfile and ssl_certfile .* or neither"):
         HTTPOptions(ssl_keyfile="key")
+    with pytest.raises(ValueError, match=r"one of Disabled, HeadOnly, EveryNode; got 'Nowhere'"):
+        HTTPOptions(location="Nowhere")
+    assert HTTPOptions(location="NoServer").location == "NoServer"
     with pytest.raises(TypeError, match="did you mean 'port'"):
         HTTPOptions.of("http_options", {"ports": 1})
     with pytest.raises(ModuleNotFoundError, match="a_module:b can't be imported!"):
@@ -237,6 +247,26 @@ def test_settings_of_the_server() -> None:
         with pytest.raises(ValueError, match=next(iter(wrong))):
             gRPCOptions.of("grpc_options", wrong)
     assert HTTPOptions(port=1).copy(update={"host": "h"}).dict()["port"] == 1
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"request_routing_stats_period_s": 0},
+        {"request_routing_stats_timeout_s": -1},
+        {"initial_backoff_s": 0},
+        {"backoff_multiplier": "two"},
+    ],
+)
+def test_routing_that_is_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"takes .*; got"):
+        RequestRouterConfig(**settings)
+
+
+def test_what_callers_cannot_be_told() -> None:
+    pydantic = pytest.importorskip("pydantic")
+    with pytest.raises(pydantic.ValidationError, match="429 or 503; got 418"):
+        BackpressureConfig(status_code=418)
 
 
 def test_what_is_no_router_is_refused_when_it_is_to_run() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from skate import serve
 from skate.serve.schema import LoggingConfig
+from tests.support import eventually
 
 
 @serve.deployment
@@ -56,6 +57,48 @@ def test_lines_as_json(run: Callable[..., Any], tmp_path: Path) -> None:
     assert (loud["message"], loud["color"], loud["name"]) == ("loud one", "red", "ray.serve")
     assert (loud["deployment"], loud["replica"], loud["application"]) == ("app_Logs", tag, "app")
     assert loud["request_id"]
+
+
+@pytest.mark.parametrize("has_access_log", [True, False])
+def test_what_a_record_says_of_itself(
+    run: Callable[..., Any], tmp_path: Path, has_access_log: bool
+) -> None:
+    @serve.deployment
+    def logs() -> None:
+        logger = logging.getLogger("ray.serve")
+        logger.info("by hand", extra={"serve_access_log": True})
+        fields = {"ray_serve_extra_fields": {"size": 3}, "log_to_stderr": False}
+        logger.info("with fields", extra=fields)
+
+    config = {"encoding": "JSON", "logs_dir": str(tmp_path), "enable_access_log": has_access_log}
+    run(logs.options(logging_config=config).bind(), route_prefix=None).remote().result()
+    lines = list(map(json.loads, _lines(tmp_path)))
+    messages = [line["message"] for line in lines if "CALL" not in line["message"]]
+    assert messages == ["by hand", "with fields"][not has_access_log :]
+    told = lines[messages.index("with fields")]
+    assert told["size"] == 3
+    assert not told.keys() & {"ray_serve_extra_fields", "log_to_stderr", "serve_access_log"}
+
+
+def test_a_record_for_files_only_is_not_shown(
+    run_locally: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    @serve.deployment
+    def logs() -> None:
+        logger = logging.getLogger("ray.serve")
+        logger.warning("for files", extra={"log_to_stderr": False})
+        logger.warning("for all")
+
+    shown = ""
+
+    def is_shown() -> bool:
+        nonlocal shown
+        shown += capsys.readouterr().err
+        return "for all" in shown
+
+    run_locally(logs.bind(), route_prefix=None).remote().result()
+    eventually(is_shown)
+    assert "for files" not in shown
 
 
 def test_calls_that_fail_are_logged_with_their_error(
@@ -105,7 +148,9 @@ def test_loggers_are_left_as_they_were(run: Callable[..., Any], tmp_path: Path) 
     assert after == before
 
 
-@pytest.mark.parametrize("config", ["JSON", {"encoding": "XML"}, {"log_level": "LOUD"}])
+@pytest.mark.parametrize(
+    "config", ["JSON", {"encoding": "XML"}, {"log_level": "LOUD"}, {"logging_config_of_old": 1}]
+)
 def test_what_is_no_configuration_is_refused(config: Any) -> None:
     with pytest.raises((TypeError, ValueError), match=r"logging_config|encoding|log_level"):
         serve.deployment(logging_config=config)(Logs.func_or_class)

@@ -118,6 +118,8 @@ def test_a_deployment_that_does_not_exist() -> None:
         (ServeApplicationSchema, {"import_path": "a:b", "port": 80}, "belongs to http_options"),
         (LoggingConfig, {"encoding": "XML"}, "encoding"),
         (LoggingConfig, {"log_level": "LOUD"}, "LOUD"),
+        (LoggingConfig, {"colour": "red"}, "no field 'colour'"),
+        (ServeDeploySchema, {"applications": [], "http_options": {"ssl_keyfile": "k"}}, "neither"),
     ],
 )
 def test_mistakes_in_a_config(schema: Any, fields: dict[str, Any], text: str) -> None:
@@ -131,6 +133,10 @@ def test_a_field_of_another_version_is_left_out_with_a_warning(
     config = {"name": "a", "num_replicas": 2, "colour_of_another_time": "red"}
     assert DeploymentSchema.model_validate(config).num_replicas == 2
     assert "has no field 'colour_of_another_time'" in capfd.readouterr().err
+
+
+def test_a_config_of_nothing() -> None:
+    assert not ServeDeploySchema(**ServeDeploySchema.get_empty_schema_dict()).applications
 
 
 def test_how_replicas_log() -> None:

@@ -31,6 +31,7 @@ from skate.serve._start_options import (
     takes_older_start_options,
     warn_of_options,
     warn_of_others,
+    with_middlewares_of_environment,
 )
 from skate.serve._status import ApplicationStatus, ServeStatus
 from skate.serve.config import ControllerOptions, HTTPOptions, ProxyLocation, gRPCOptions
@@ -149,6 +150,7 @@ def _start(http: HTTPOptions | None, controller_options: GivenControllerOptions 
     if found is not None:
         warn_of_options(options)
         return found
+    http = with_middlewares_of_environment(http)
     client = _start_controller(http, options)
     try:
         skate.get(client.controller.open.remote(http))

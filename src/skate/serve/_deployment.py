@@ -16,6 +16,7 @@ from skate.serve._application.options import (
     Options,
     given_options,
 )
+from skate.serve._settings import SettingTypeError
 
 if TYPE_CHECKING:
     from skate.serve.config import (
@@ -216,7 +217,7 @@ class Deployment:
             with calls or the input of a graph among its arguments, a call in that graph.
 
         Raises:
-            TypeError: If the deployment is a function, which has no constructor.
+            TypeError: If the deployment is a function, which has no constructor; a ValueError too.
         """
         if not inspect.isclass(self._target) and (args or kwargs):
             from skate.serve.deployment_graph import GraphHandle, has_calls
@@ -224,7 +225,7 @@ class Deployment:
             if has_calls([args, kwargs]):
                 # Checkers are told what it is in today's programs.
                 return GraphHandle(self.bind(), "__call__", args, kwargs)  # type: ignore[return-value]
-            raise TypeError(
+            raise SettingTypeError(
                 f"deployment {self._name!r} is a function and has no constructor that could take "
                 f"bound arguments; got {args!r}, {kwargs!r}: make it a class, or give them to the "
                 "call"

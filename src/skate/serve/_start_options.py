@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
 from skate._core.argument_checks import unknown_names, wrong_value
+from skate.serve._application.import_paths import call_by_path
 from skate.serve.config import ControllerOptions, HTTPOptions, ProxyLocation, gRPCOptions
 
 GivenHttpOptions = HTTPOptions | Mapping[str, Any] | None
@@ -17,6 +19,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _OLDER_HTTP_OPTIONS = {"http_host": "host", "http_port": "port", "http_middlewares": "middlewares"}
+_MIDDLEWARES = "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH"  # for all applications
 _WITHOUT_EFFECT = ("detached", "dedicated_cpu")  # an instance ends with its session
 
 
@@ -68,6 +71,26 @@ def read_http_options(
     disabled = where is None or getattr(where, "value", where) in ("Disabled", "NoServer")
     asked = [*_names(given), *([] if location is None else ["location"])]
     return None if disabled or options.host is None else options, asked
+
+
+def with_middlewares_of_environment(options: HTTPOptions | None) -> HTTPOptions | None:
+    """Return the options with the middlewares of the function that Ray's setting of the
+    environment names, if it names one.
+
+    Raises:
+        ValueError: If it cannot be imported.
+        TypeError: If it is no function, or returns something else.
+    """
+    path = os.environ.get(_MIDDLEWARES)
+    if not path or options is None:
+        return options
+    made = call_by_path(path)
+    if not isinstance(made, list) or not all(hasattr(each, "cls") for each in made):
+        raise TypeError(
+            f"{path}, which {_MIDDLEWARES} names, must return a list of Starlette middlewares; "
+            f"got {made!r}"
+        )
+    return options.copy(update={"middlewares": [*options.middlewares, *made]})
 
 
 def _names(given: GivenHttpOptions) -> Iterable[str]:

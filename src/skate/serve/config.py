@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -247,6 +248,12 @@ class AutoscalingConfig(CheckedSettings):
         return self.target_ongoing_requests
 
 
+def _busy_status(name: str, value: object) -> object:
+    if value not in (429, 503):
+        raise wrong_value(name, value, "429 or 503")
+    return value
+
+
 @dataclass
 class BackpressureConfig(CheckedSettings):
     """What a caller over HTTP is told when too many requests wait.
@@ -260,12 +267,10 @@ class BackpressureConfig(CheckedSettings):
     status_code: int = 503
     retry_after_s: float | None = None
 
-    def __post_init__(self) -> None:
-        if self.status_code not in (429, 503):
-            raise wrong_value("status_code", self.status_code, "429 or 503")
-        self.retry_after_s = check_setting(
-            optional(non_negative), "retry_after_s", self.retry_after_s
-        )
+    _checks: ClassVar[dict[str, Check]] = {
+        "status_code": _busy_status,
+        "retry_after_s": optional(non_negative),
+    }
 
 
 @dataclass
@@ -291,6 +296,14 @@ class RequestRouterConfig(CheckedSettings):
     initial_backoff_s: float = 0.025
     backoff_multiplier: float = 2.0
     max_backoff_s: float = 0.5
+
+    _checks: ClassVar[dict[str, Check]] = {
+        "request_routing_stats_period_s": positive,
+        "request_routing_stats_timeout_s": positive,
+        "initial_backoff_s": positive,
+        "backoff_multiplier": positive,
+        "max_backoff_s": positive,
+    }
 
     def get_request_router_class(self) -> Any:
         """Return the class that was given, by itself or by its path; else the usual one."""
@@ -321,6 +334,33 @@ class DeploymentMode(str, Enum):
     HeadOnly = "HeadOnly"
     EveryNode = "EveryNode"
     FixedNumber = "FixedNumber"
+
+
+def _location(name: str, value: object) -> object:
+    """Return where HTTP is answered, by either name."""
+    for kind in (ProxyLocation, DeploymentMode):
+        with suppress(ValueError):
+            return kind(value)
+    raise wrong_value(name, value, f"one of {', '.join(each.value for each in ProxyLocation)}")
+
+
+def check_certificate(keyfile: str | None, certfile: str | None) -> None:
+    """Raise unless https has what it needs, or is not wanted.
+
+    Args:
+        keyfile: The private key, if one was given.
+        certfile: The certificate, if one was given.
+
+    Raises:
+        ValueError: If only one of them was given.
+    """
+    check_setting(_both_or_neither, "ssl_keyfile and ssl_certfile", (keyfile, certfile))
+
+
+def _both_or_neither(name: str, value: tuple[object, object]) -> object:
+    if bool(value[0]) != bool(value[1]):
+        raise ValueError(f"Both {name} must be provided together, or neither; got {value}")
+    return value
 
 
 def _request_timeout() -> float | None:
@@ -392,15 +432,14 @@ class HTTPOptions(CheckedSettings):
         "request_timeout_s": optional(non_negative),
         "keep_alive_timeout_s": non_negative,
         "receive_timeout_s": positive,
+        "location": optional(_location),
     }
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.host is None or self.location is None:
             self.location = DeploymentMode.NoServer
-        if bool(self.ssl_keyfile) != bool(self.ssl_certfile):
-            given = (self.ssl_keyfile, self.ssl_certfile)
-            raise wrong_value("ssl_keyfile and ssl_certfile", given, "both or neither")
+        check_certificate(self.ssl_keyfile, self.ssl_certfile)
         if self.ssl_ca_certs and not self.ssl_certfile:
             raise wrong_value("ssl_ca_certs", self.ssl_ca_certs, "a file beside ssl_certfile")
         self._check_token()

@@ -37,6 +37,7 @@ from skate.serve.config import (
     GangSchedulingConfig,
     HTTPOptions,
     ProxyLocation,
+    check_certificate,
     gRPCOptions,
 )
 
@@ -71,6 +72,7 @@ class _Strict(BaseModel):
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="ignore", arbitrary_types_allowed=True)
     not_here: ClassVar[tuple[str, ...]] = ()  # fields that belong elsewhere
+    is_closed: ClassVar[bool] = False  # whether any field that does not exist is a mistake
 
     @model_validator(mode="before")
     @classmethod
@@ -78,8 +80,9 @@ class _Strict(BaseModel):
         unknown = [name for name in given if name not in cls.model_fields] if given else ()
         for name in unknown if isinstance(given, Mapping) else ():
             near = nearest_names(str(name), cls.model_fields, 1)
-            if near or name in cls.not_here:
-                hint = f"; did you mean {near[0]!r}?" if near else ": it belongs to http_options"
+            if near or name in cls.not_here or cls.is_closed:
+                hint = f"; did you mean {near[0]!r}?" if near else ""
+                hint = ": it belongs to http_options" if name in cls.not_here else hint
                 raise ValueError(f"{cls.__name__} has no field {name!r}{hint}")
             notices.once(
                 f"{cls.__name__}.{name}", f"{cls.__name__} has no field {name!r}: it is left out"
@@ -101,6 +104,8 @@ class LoggingConfig(_Strict):
         enable_access_log: Whether each request is logged, with its outcome and its time.
         additional_log_standard_attrs: More attributes of a record.
     """
+
+    is_closed: ClassVar[bool] = True
 
     encoding: Literal["TEXT", "JSON"] = "TEXT"
     log_level: int | str = "INFO"
@@ -296,6 +301,11 @@ class HTTPOptionsSchema(_Strict):
     auth_token: str | None = Field(default=None, repr=False)
     auth_token_file: str | None = None
 
+    @model_validator(mode="after")
+    def _certificate(self) -> HTTPOptionsSchema:
+        check_certificate(self.ssl_keyfile, self.ssl_certfile)
+        return self
+
     def options(self) -> HTTPOptions:
         """Return the options as `serve.start` takes them."""
         return HTTPOptions(**self.given())
@@ -333,6 +343,11 @@ class ServeDeploySchema(_Strict):
     logging_config: LoggingConfig | None = None
     applications: list[ServeApplicationSchema]
     target_capacity: float | None = Field(default=None, ge=0, le=100)
+
+    @staticmethod
+    def get_empty_schema_dict() -> dict[str, Any]:
+        """Return a config without applications."""
+        return {"applications": []}
 
     @model_validator(mode="after")
     def _no_two_alike(self) -> ServeDeploySchema:

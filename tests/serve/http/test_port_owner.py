@@ -109,6 +109,28 @@ def as_many_as_the_controller_was_told(context: AutoscalingContext) -> int:
     return int(os.environ["SKATE_TEST_REPLICAS"])
 
 
+def marking() -> list[Middleware]:
+    return [Middleware(Marks, mark="by the environment")]
+
+
+def test_middlewares_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for path, text in (("nowhere:f", "cannot be imported"), ("os:sep", "not callable")):
+        monkeypatch.setenv("RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH", path)
+        with pytest.raises((TypeError, ValueError), match=text):
+            serve.start(http_options={"port": 0})
+    monkeypatch.setenv("RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH", "os:getcwd")
+    with pytest.raises(TypeError, match="must return a list of Starlette middlewares"):
+        serve.start(http_options={"port": 0})
+    monkeypatch.setenv("RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH", f"{__name__}:marking")
+    try:
+        serve.start(http_options={"port": 0})
+        serve.run(hello.bind())
+        with urllib.request.urlopen(serve.http_address(), timeout=PATIENCE) as response:
+            assert response.headers["x-mark"] == "by the environment"
+    finally:
+        skate.shutdown()
+
+
 def test_what_an_instance_is_started_with() -> None:
     scaling = {"max_replicas": 2, "upscale_delay_s": 0, "metrics_interval_s": 0.02}
     policy = {"policy": as_many_as_the_controller_was_told}

@@ -7,6 +7,7 @@ import contextlib
 import os
 import signal
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -244,6 +245,25 @@ def test_a_stream_that_fails_is_cut_off(client: Client) -> None:
             next(chunks)
 
 
+@pytest.mark.parametrize("kind", ["async", "sync"])
+def test_a_generator_that_fails_at_once_is_an_error(client: Client, kind: str) -> None:
+    @serve.deployment
+    class Breaks:
+        def __call__(self, request: Request) -> Any:
+            return self.items() if kind == "async" else self.sync_items()
+
+        async def items(self) -> Any:
+            raise ValueError("at once")
+            yield
+
+        def sync_items(self) -> Any:
+            raise ValueError("at once")
+            yield
+
+    serve.run(Breaks.bind())
+    assert client.get("/").status_code == 500
+
+
 def test_a_client_that_leaves_cancels_what_it_asked_for(client: Client, tally: Tally) -> None:
     @serve.deployment
     class Inner:
@@ -352,6 +372,32 @@ def test_errors_are_the_servers_business(client: Client) -> None:
     assert (answer.status_code, answer.text) == (500, "Internal Server Error")
     assert client.get("/?object").status_code == 500  # it is no JSON
     assert client.get("/?teapot").json() == {"detail": "short and stout"}
+
+
+def test_a_path_without_an_application(client: Client) -> None:
+    answer = client.get("/nowhere")
+    assert answer.status_code == 404
+    assert answer.text.startswith("Path '/nowhere' not found. ")
+
+
+def test_as_many_endpoints_in_threads_as_requests(client: Client) -> None:
+    app = fastapi.FastAPI()
+    count = 42  # anyio has 40 threads by itself
+
+    @serve.deployment(max_ongoing_requests=count)
+    @serve.ingress(app)
+    class Api:
+        def __init__(self) -> None:
+            self.all_are_here = threading.Barrier(count)
+
+        @app.get("/")
+        def wait(self) -> None:
+            self.all_are_here.wait(PATIENCE)
+
+    serve.run(Api.bind())
+    with ThreadPoolExecutor(count) as pool:
+        answers = list(pool.map(lambda _: client.get("/").status_code, range(count)))
+    assert answers == [200] * count
 
 
 def test_a_class_for_handles_only(client: Client, capfd: pytest.CaptureFixture[str]) -> None:

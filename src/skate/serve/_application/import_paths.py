@@ -30,6 +30,22 @@ def import_attribute(path: str) -> Any:
     return found
 
 
+def call_by_path(path: str) -> Any:
+    """Return what the function at an import path returns.
+
+    Raises:
+        ValueError: If it cannot be imported.
+        TypeError: If it is no function.
+    """
+    try:
+        function = import_attribute(path)
+    except (ImportError, ValueError) as error:
+        raise ValueError(f"the function {path} cannot be imported: {error}") from error
+    if not callable(function):
+        raise TypeError(f"{path} is not callable: it is {function!r}")
+    return function()
+
+
 def _import(module: str, path: str) -> object:
     try:
         return import_module(module)

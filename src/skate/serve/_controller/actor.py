@@ -28,6 +28,7 @@ from skate.serve._controller.publisher import Publisher
 from skate.serve._controller.replica_manager import ReplicaManager
 from skate.serve._controller.saved_state import ControllerState, SavedState
 from skate.serve._controller.scaling import Scaling
+from skate.serve._controller.slow_starts import late_starts, reason_for_delay
 from skate.serve._identity import DeploymentID, ReplicaID
 from skate.serve._routing.routed_replica import ReplicaEntry
 from skate.serve._routing.router import RoutingTable
@@ -114,10 +115,12 @@ class ServeController:
         self, specs: list[ApplicationSpec], capacity: Sequence[float | None] = ()
     ) -> None:
         """Make these the targets of their applications; `capacity` is that of a config file, which
-        was applied to them, if they are from one."""
+        was applied to them, if they are from one. `remember` then says so: until it does, they
+        are the program's, which no config file ends."""
         await self._is_up()
         for spec in specs:
             self._apps.deploy(spec)
+            self._configs.pop(spec.name, None)
         for percent in capacity:
             self._target_capacity = percent
         self._save()
@@ -139,7 +142,8 @@ class ServeController:
     async def config(self) -> dict[str, dict[str, Any]]:
         """Return what config files said of the applications that are still there."""
         await self._is_up()
-        return {name: said for name, said in self._configs.items() if name in self._apps.specs}
+        there = {*self._apps.specs, *self._apps.failures}
+        return {name: said for name, said in self._configs.items() if name in there}
 
     async def wait_until_settled(self, names: list[str]) -> list[tuple[ApplicationStatus, str]]:
         """Return status and message of each application, once all run, have failed or are gone."""
@@ -226,7 +230,20 @@ class ServeController:
         await self._is_up()
         node = skate.get_runtime_context().get_node_id()
         proxies = {} if self._port is None else {node: ProxyStatus.HEALTHY}
-        return ServeStatus(proxies, self._apps.overview(), self._target_capacity)
+        overview = self._apps.overview(await self._reasons_for_delay())
+        return ServeStatus(proxies, overview, self._target_capacity)
+
+    async def _reasons_for_delay(self) -> dict[DeploymentID, str]:
+        states = self._apps.deployments
+        late = late_starts(states.values(), time.monotonic())
+        if not late:
+            return {}
+        available = await asyncio.to_thread(skate.available_resources)
+        return {
+            id: reason_for_delay(count, states[id].spec.options, available)
+            for id, count in late.items()
+            if id in states
+        }
 
     async def listen(self, key: tuple[str, ...], version: str) -> tuple[str, Any]:
         """Return (version, value) of what is published under the key, once it is not this."""

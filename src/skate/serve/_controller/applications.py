@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from skate.serve._application.specs import ApplicationSpec, DeploymentSpec
 from skate.serve._controller.deployment_state import DeploymentState
@@ -62,8 +63,8 @@ class Applications:
             same = other.route_prefix == spec.route_prefix is not None
             if same and other.name != spec.name and other.name not in self.deleting:
                 raise SkateServeError(
-                    f"prefix {spec.route_prefix} is being used by application "
-                    f"{other.name!r}: give application {spec.name!r} another one, with "
+                    f"Prefix {spec.route_prefix} is being used by application "
+                    f'"{other.name}": give application {spec.name!r} another one, with '
                     "serve.run(app, name=..., route_prefix=...)"
                 )
 
@@ -116,14 +117,21 @@ class Applications:
 
     # -- how they are doing --------------------------------------------------------------------
 
-    def overview(self) -> dict[str, ApplicationStatusOverview]:
-        """Return how all applications are doing."""
-        return {name: self._overview_of(name) for name in {**self.specs, **self.failures}}
+    def overview(
+        self, delays: Mapping[DeploymentID, str] = MappingProxyType({})
+    ) -> dict[str, ApplicationStatusOverview]:
+        """Return how all applications are doing; `delays` says why replicas are late."""
+        return {name: self._overview_of(name, delays) for name in {**self.specs, **self.failures}}
 
-    def _overview_of(self, name: str) -> ApplicationStatusOverview:
+    def _overview_of(
+        self, name: str, delays: Mapping[DeploymentID, str]
+    ) -> ApplicationStatusOverview:
         states = self.of(name)
         status, message = self.status(name, states)
-        overviews = {deployment: _overview(state) for deployment, state in states.items()}
+        overviews = {
+            deployment: _overview(state, delays.get(state.id, ""))
+            for deployment, state in states.items()
+        }
         return ApplicationStatusOverview(status, message, self.times[name], overviews)
 
     def status(
@@ -161,11 +169,12 @@ _BY_SEVERITY = (
 )
 
 
-def _overview(state: DeploymentState) -> DeploymentStatusOverview:
+def _overview(state: DeploymentState, delay: str) -> DeploymentStatusOverview:
     counts: dict[ReplicaState, int] = {}
     for record in state.replicas.values():
         counts[record.state] = counts.get(record.state, 0) + 1
-    return DeploymentStatusOverview(state.status, state.trigger, counts, state.message)
+    message = state.message or delay
+    return DeploymentStatusOverview(state.status, state.trigger, counts, message)
 
 
 def live_rows_of(applications: Applications) -> list[dict[str, object]]:

@@ -67,11 +67,20 @@ def _find_or_start_store() -> StateStoreHandle:
     return actor
 
 
+def _find_store() -> StateStoreHandle | None:
+    try:
+        found: StateStoreHandle = skate.get_actor(STATE_STORE, namespace=NAMESPACE)
+    except ValueError:
+        return None
+    return found
+
+
 class SavedState:
-    """Saves the controller's state, and finds it again."""
+    """Saves the controller's state, and finds it again. The store begins with the first state."""
 
     def __init__(self) -> None:
-        self._store: Any = None  # the actor, once it was looked for
+        self._store: Any = None  # the actor, once there is one
+        self._has_store = asyncio.Event()
         self._backup: ControllerState | None = None
         self._backup_came = asyncio.Event()
 
@@ -91,19 +100,28 @@ class SavedState:
     async def load_last(self) -> ControllerState | None:
         """Return what the controller before this one saved; None if there was none."""
         state: ControllerState | None = None
-        try:
-            self._store = _find_or_start_store()
-            state = await self._store.load.remote()
-        except SkateError:  # it is dying
-            self._store = _find_or_start_store()
+        store = _find_store()
+        if store is not None:
+            try:
+                state = await store.load.remote()
+                self._use(store)
+            except SkateError:  # it is dying
+                self._use(_find_or_start_store())
         return await _load_from_replicas() if state is None else state
+
+    def _use(self, store: StateStoreHandle) -> None:
+        self._store = store
+        self._has_store.set()
 
     def save(self, state: ControllerState) -> None:
         """Have the store keep this state."""
+        if self._store is None:
+            self._use(_find_or_start_store())
         self._store.save.remote(state)
 
     async def replace_lost_store(self, save_again: Callable[[], None]) -> None:
         """Start another store, should this one die, and have `save_again` tell it the state."""
+        await self._has_store.wait()
         while True:
             try:
                 await self._store.ended.remote()

@@ -43,7 +43,7 @@ MODEL_ID = b"serve_multiplexed_model_id"
 SESSION_ID = b"x_session_id"
 
 _CLIENT_GONE = ("ClientDisconnected", "WebSocketDisconnect")  # uvicorn's, Starlette's
-_NO_ROUTES = "There are no routes yet."
+_NO_ROUTES = "Route table is not populated yet."  # the words that health checks know
 _CHALLENGE = [(b"www-authenticate", b"Bearer")]
 _UNAUTHORIZED = "Unauthorized: send the header `Authorization: Bearer <token>`."
 
@@ -181,7 +181,7 @@ class HttpExchange:
                 return  # the client is gone
             request_id = self.context.request_id
             await self._fail(
-                408, f"No answer to {request_id} within {self._timeout_s} s: timed out"
+                408, f"Request {request_id} timed out after {self._timeout_s}s without an answer"
             )
         except BackPressureError as error:
             await self._fail(error.status_code, error.message, retry_after(error.retry_after_s))
@@ -224,7 +224,7 @@ async def _send_not_found(scope: Scope, path: str, send: Send) -> None:
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 1000})
         return
-    text = f"Path '{path}' not found: no application answers there; GET /-/routes lists them."
+    text = f"Path '{path}' not found. No application answers there; GET /-/routes lists them."
     await send_value(send, text, 404)
 
 

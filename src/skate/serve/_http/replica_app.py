@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from skate.serve._replica.actor import Replica
 
 
+_END: Any = object()  # of what a generator yields
+
+
 async def join_port(replica: Replica, invitation: PortInvitation) -> ReplicaPeer | None:
     """Accept connections for a replica; return None on another machine than the port's owner,
     where requests come by handles."""
@@ -127,12 +130,14 @@ class ReplicaApp:
     async def _stream(
         self, items: AsyncIterator[object] | Generator[object, Any, object], send: Send
     ) -> None:
-        """Send what a generator yields, as it comes."""
+        """Send what a generator yields, as it comes; one that fails at once is an error."""
         parts = items if isinstance(items, AsyncIterator) else self._code.in_steps(items)
+        item = await anext(parts, _END)
         headers = [(b"content-type", b"text/plain; charset=utf-8")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
-        async for item in parts:
+        while item is not _END:
             await send({"type": "http.response.body", "body": chunk(item), "more_body": True})
+            item = await anext(parts, _END)
         await send({"type": "http.response.body", "body": b""})
 
 

@@ -32,6 +32,7 @@ from skate.serve._replica.load_reports import ReplicaLoad, Traffic
 from skate.serve._replica.logs import ReplicaLogs
 from skate.serve._replica.stats_reports import StatsPlan, StatsReports, dictionary
 from skate.serve._replica.termination import end_gently_on_sigterm
+from skate.serve._replica.threads import limit_other_threads
 from skate.serve._replica.user_code import UserCode
 from skate.serve._routing.requests import HTTP, RequestRefused
 from skate.serve._routing.routed_replica import packed
@@ -65,6 +66,7 @@ class ReplicaInfo(NamedTuple):
     models: tuple[str, ...]
     address: str | None  # where it takes connections of others, if it answers HTTP
     metadata: bytes = b""  # what its code says of it, packed, for routers of the user's
+    docs_path: str | None = None  # where a FastAPI application documents itself
 
 
 def _streaming(name: str, may_refuse: bool) -> Any:
@@ -185,6 +187,7 @@ class Replica:
         if actors:
             await deployment_actors.start_all(self.deployment_id, self.spec.version, actors)
         await self.code.construct()
+        self._limit_threads()
         self.context.servable_object = self.code.instance
         if self.options.user_config is not None:
             await self._give_user_config()
@@ -204,6 +207,7 @@ class Replica:
             self.models,
             None if self.http is None else self.http.address,
             self._metadata,
+            getattr(self.code.app, "docs_url", None),
         )
 
     async def describe(self) -> ReplicaInfo:
@@ -221,6 +225,7 @@ class Replica:
         before = self.options
         self.options = self.context.options = options
         self.code.resize(options.max_ongoing_requests)
+        self._limit_threads()
         if options.logging != before.logging:
             self._plan_logs()
         self._plan_reports()
@@ -229,6 +234,10 @@ class Replica:
             self._enter()
             await self._give_user_config()
         self._tell_room()
+
+    def _limit_threads(self) -> None:
+        if self._owns_process:  # else the loop is that of others, too
+            limit_other_threads(self.max_ongoing_requests)
 
     def _plan_logs(self) -> None:
         self._end_logs()

@@ -26,7 +26,8 @@ _MOST_BYTES = 100 * 2**20  # of a file; then it becomes one of those before
 _FORMER_FILES = 5
 _STANDARD = frozenset(
     (*vars(logging.LogRecord("", 0, "", 0, "", None, None)), "message", "asctime", "taskName")
-)
+) | {"log_to_stderr", "serve_access_log"}  # what says where a record goes is not shown
+_MORE_FIELDS = "ray_serve_extra_fields"  # in `extra`: fields that are shown by their own names
 
 logger = logging.getLogger("skate.serve")
 
@@ -49,15 +50,16 @@ class ReplicaLogs:
             formatter = _Formatter(
                 context.replica_id, given["encoding"], given["additional_log_standard_attrs"]
             )
-            self._handlers.append(_made(logging.StreamHandler(), formatter, context))
-            self._handlers[0].addFilter(lambda record: getattr(record, "log_to_stderr", True))
+            self._handlers.append(_made(_stream(), formatter, context))
             if given["logs_dir"] is not None:
                 file = _file(given["logs_dir"], context.replica_id)
                 self._handlers.append(_made(file, formatter, context))
+            for handler in () if self.has_access_log else self._handlers:
+                handler.addFilter(lambda record: not getattr(record, "serve_access_log", False))
             self._attach(_NAMES, given["log_level"], propagate=not owns_process)
         elif owns_process:
             formatter = _Formatter(context.replica_id, "TEXT", ())
-            self._handlers.append(_made(logging.StreamHandler(), formatter, context))
+            self._handlers.append(_made(_stream(), formatter, context))
             self._handlers[0].addFilter(lambda record: not logging.getLogger().handlers)
             self._attach(_NAMES[:1], logging.INFO, propagate=True)
 
@@ -112,6 +114,13 @@ def _made(
     return handler
 
 
+def _stream() -> logging.Handler:
+    """Return a handler of standard error, without what is said to be for files only."""
+    stream = logging.StreamHandler()
+    stream.addFilter(lambda record: getattr(record, "log_to_stderr", None) is not False)
+    return stream
+
+
 def _file(folder: str, id: ReplicaID) -> logging.Handler:
     os.makedirs(folder, exist_ok=True)
     name, app = id.deployment_id
@@ -157,6 +166,8 @@ class _Formatter(logging.Formatter):
             "component_name": "replica",
         }
         extra = {name: value for name, value in vars(record).items() if name not in _STANDARD}
+        if isinstance(extra.get(_MORE_FIELDS), Mapping):
+            extra.update(extra.pop(_MORE_FIELDS))
         if record.exc_info:
             extra["exc_text"] = self.formatException(record.exc_info)
         given = {name: value for name, value in fields.items() if value != ""}

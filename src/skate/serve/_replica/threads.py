@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -16,6 +17,14 @@ from typing import Any
 from skate._core.places import place_of_thread
 
 _Job = tuple[asyncio.Future[Any], contextvars.Context, Callable[..., Any], Any, Any]
+
+
+def limit_other_threads(most: int) -> None:
+    """Have so many threads at most on this loop for what an application of Starlette or FastAPI
+    runs in threads: anyio has 40, fewer than a replica may have requests."""
+    anyio: Any = sys.modules.get("anyio.to_thread")  # who has not imported it runs nothing by it
+    if anyio is not None:
+        anyio.current_default_thread_limiter().total_tokens = most
 
 
 class UserCodeThreads:

@@ -17,8 +17,6 @@ from skate.serve._application.config_files import spec_of
 from skate.serve._application.specs import ApplicationSpec
 from skate.serve.exceptions import SkateServeError
 
-_configs: dict[str, Any] = {}  # what `deploy_apps` was told of applications, by name
-
 
 class ServeControllerClient:
     """The running instance, under the names of Ray's client."""
@@ -46,23 +44,25 @@ class ServeControllerClient:
         What cannot be imported is told by its status."""
         specs, failures = _built(config)
         names = [app.name for app in config.applications]
-        there = set(_configs) & set(serve.status().applications)
-        self.delete_apps(there - set(names), blocking=_blocking)
-        _configs.clear()
-        _configs.update((app.name, app) for app in config.applications)
+        declared = skate.get(self._controller.config.remote())
+        self.delete_apps(declared.keys() - set(names), blocking=_blocking)
+        said = {app.name: app.model_dump(exclude_unset=True) for app in config.applications}
         skate.get(self._controller.deploy.remote(specs, [config.target_capacity]))
         skate.get(self._controller.fail.remote(failures))
+        skate.get(self._controller.remember.remote(said))
         if _blocking:
             skate.get(self._controller.wait_until_settled.remote(names))
 
     def get_serve_details(self) -> dict[str, Any]:
         """Return everything that runs, as `ServeInstanceDetails` takes it."""
         from skate.compat.parts.serving.details import details
+        from skate.serve.schema import ServeApplicationSchema
 
-        asked = [self._controller.routes.remote(), self._controller.options.remote()]
-        routes, options = skate.get(asked)
+        questions = (self._controller.routes, self._controller.options, self._controller.config)
+        routes, options, said = skate.get([question.remote() for question in questions])
         prefixes = {id.app_name: prefix for prefix, id in routes.items()}
-        return details(_configs, prefixes, options)
+        configs = {name: ServeApplicationSchema(**app) for name, app in said.items()}
+        return details(configs, prefixes, options)
 
     def get_serve_status(self, name: str = "default") -> Any:
         return serve.status().applications.get(name)

@@ -10,6 +10,7 @@ import uuid
 
 import skate
 from skate.compat.parts.inside import Absent
+from skate.serve._application.import_paths import call_by_path as call_function_from_import_path
 from skate.serve._identity import DeploymentID, ReplicaID
 from skate.serve._status import (
     ApplicationStatus,
@@ -27,6 +28,7 @@ __all__ = [
     "ReplicaID",
     "ReplicaState",
     "RequestProtocol",
+    "call_function_from_import_path",
     "generate_request_id",
     "get_component_file_name",
     "get_head_node_id",

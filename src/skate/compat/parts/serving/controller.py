@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import skate
 from skate import serve
 from skate.actor import ActorHandle
+from skate.exceptions import SkateError
 from skate.serve import _client
 from skate.serve._identity import CONTROLLER, NAMESPACE, DeploymentID, ReplicaID
 from skate.serve._status import ReplicaState
@@ -119,6 +121,17 @@ def _deployment_details(app_name: str, deployment_name: str) -> Any:
     return DeploymentDetails(**found)
 
 
+def docs_path(name: str) -> str | None:
+    """Return where an application documents itself, if a replica answers that does."""
+    ingress = skate.get(_client.connect().controller.ingress_of.remote(name))
+    for replica in _running_replicas()[DeploymentID(ingress or "", name)]:
+        actor: Any = replica.actor_handle
+        with suppress(SkateError):  # it is gone, or not complete
+            told: str | None = skate.get(actor.describe.remote()).docs_path
+            return told
+    return None
+
+
 def _deployment_ids() -> list[DeploymentID]:
     return list(skate.get(_client.connect().controller.options.remote()))
 
@@ -133,6 +146,7 @@ _QUESTIONS: dict[str, Callable[..., Any]] = {
     "_get_replica_ranks_mapping": _ranks,
     "check_alive": _nothing,
     "get_actor_details": _own_details,
+    "get_docs_path": docs_path,
     "get_deployment_details": _deployment_details,
     "get_pid": _pid,
     "get_root_url": serve.http_address,

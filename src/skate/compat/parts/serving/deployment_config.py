@@ -67,7 +67,7 @@ Deployment._deployment_config = property(_config_of)  # type: ignore[attr-define
 
 
 class AsyncioRouter:
-    """The router of a handle, as far as it tells of replicas."""
+    """The router of a handle, as far as it tells of replicas and of requests that wait."""
 
     def __init__(self, router: Router) -> None:
         self._router = router
@@ -86,6 +86,14 @@ class AsyncioRouter:
         return {each.replica_id: each for each in shown}
 
     _replicas = curr_replicas
+
+    @property
+    def _metrics_manager(self) -> AsyncioRouter:
+        return self
+
+    @property
+    def num_queued_requests(self) -> int:
+        return self._router.waiting()
 
 
 Router._asyncio_router = property(AsyncioRouter)  # type: ignore[attr-defined]

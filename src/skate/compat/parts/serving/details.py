@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 
 import skate
 from skate import serve
+from skate.compat.parts.serving.controller import docs_path
 from skate.serve._application.options import DeploymentOptions
 from skate.serve._identity import CONTROLLER, DeploymentID, ReplicaID
 from skate.serve._status import (
@@ -120,6 +121,11 @@ class ServeInstanceDetails(BaseModel):
     applications: dict[str, ApplicationDetails] = Field(default_factory=dict)
     target_capacity: float | None = None
 
+    @staticmethod
+    def get_empty_schema_dict() -> dict[str, Any]:
+        """Return what is told where nothing runs."""
+        return {"controller_info": {}, "proxies": {}, "applications": {}, "target_capacity": None}
+
     def _get_user_facing_json_serializable_dict(self, **kwargs: Any) -> dict[str, Any]:
         """Return it as plain values, without what only skate itself needs."""
         return self.model_dump(mode="json", **kwargs)
@@ -148,6 +154,7 @@ def details(
         proxy_location=ProxyLocation.HeadOnly if status.proxies else ProxyLocation.Disabled,
         proxies={node: ProxyDetails(node_id=node, status=s) for node, s in status.proxies.items()},
         applications=applications,
+        target_capacity=status.target_capacity,
     )
     return told.model_dump(mode="json", exclude_unset=True)
 
@@ -168,6 +175,7 @@ def _application(
         status=overview.status,
         message=overview.message,
         last_deployed_time_s=overview.last_deployed_time_s,
+        docs_path=docs_path(name),
         deployed_app_config=config,
         source=source,
         deployments={
@@ -211,6 +219,10 @@ _SHOWN = (
 )  # fmt: skip
 
 
+_FORMER = ("target_num_ongoing_requests_per_replica",)  # what Ray no longer tells
+_USUAL_POLICY = "ray.serve.autoscaling_policy:default_autoscaling_policy"
+
+
 def _config(name: str, options: DeploymentOptions) -> DeploymentSchema:
     """Return the options of a deployment as a config file would say them."""
     shown = {field: getattr(options, field) for field in _SHOWN}
@@ -218,14 +230,15 @@ def _config(name: str, options: DeploymentOptions) -> DeploymentSchema:
     if scaling is None:
         shown["num_replicas"] = options.num_replicas
     else:
-        shown["autoscaling_config"] = {**scaling.dict(), "policy": _policy(scaling.policy)}
+        said = {name: value for name, value in scaling.dict().items() if name not in _FORMER}
+        shown["autoscaling_config"] = {**said, "policy": _policy(scaling.policy)}
     actor = RayActorOptionsSchema(**options.actor_options)
     return DeploymentSchema(name=name, ray_actor_options=actor, **shown)
 
 
 def _policy(policy: AutoscalingPolicy) -> dict[str, Any]:
-    function: Any = policy.policy_function
-    if function is not None and not isinstance(function, str):
+    function: Any = policy.policy_function or _USUAL_POLICY
+    if not isinstance(function, str):
         function = f"{function.__module__}:{function.__qualname__}"
     return {"policy_function": function, "policy_kwargs": policy.policy_kwargs}
 
