@@ -92,3 +92,17 @@ def test_a_folder_of_another_user_is_refused(monkeypatch):
     monkeypatch.setattr(os, "getuid", lambda: -1)
     with pytest.raises(PermissionError, match="another user"):
         kept_copy("some", lambda folder: None)
+
+
+def test_links_of_others_are_not_followed(elsewhere, tmp_path):
+    with elsewhere.as_directory() as copy:
+        place = copy
+    target = tmp_path / "of-somebody"
+    os.symlink(target, reader_file(place))
+    with pytest.raises(OSError, match="reader"), elsewhere.as_directory():
+        pass
+    assert not target.exists()
+    os.remove(reader_file(place))
+    with elsewhere.as_directory():
+        pass
+    assert not os.path.exists(place)

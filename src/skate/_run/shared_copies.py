@@ -81,13 +81,13 @@ def _place(identity: str) -> str:
 def _count(reader: str, change: int) -> None:
     """Note that a reader comes or goes. Threads of a process share a file."""
     with _counting:
+        if change > 0:  # others may make links in a temporary folder, which are not followed
+            os.close(os.open(reader, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW, 0o600))
         _readers_here[reader] += change
-        if _readers_here[reader] > 0:
-            open(reader, "a").close()
-            return
-        del _readers_here[reader]
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(reader)
+        if _readers_here[reader] == 0:
+            del _readers_here[reader]
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(reader)
 
 
 def _fill_if_empty(place: str, fill: Fill) -> None:
