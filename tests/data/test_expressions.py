@@ -234,6 +234,66 @@ class TestDatasets:
         assert len({row["u"] for row in found}) == 2
 
 
+class TestOneColumnPerKey:
+    def test_what_is_no_dictionary_is_found_before_anything_runs(self):
+        with pytest.raises(TypeError, match=r"needs a struct-typed expression.*got int64"):
+            skate.data.range(1).with_columns(unnest(col("id")))
+
+    def test_its_expressions_by_a_schema(self):
+        schema = pa.schema({"d": pa.struct({"x": pa.int64(), "y": pa.string()})})
+        keys = unnest(col("d")).expand_projection(schema)
+        assert [key.name for key in keys] == ["x", "y"]
+        table = pa.table({"d": [{"x": 1, "y": "a"}]})
+        assert [key.evaluate(table).to_pylist() for key in keys] == [[1], ["a"]]
+        plain = col("d")
+        assert plain.expand_projection(None)[0] is plain
+        with pytest.raises(ValueError, match="have to be known when the plan is built"):
+            unnest(col("d")).expand_projection(None)
+
+    def test_of_a_function_that_says_its_type(self):
+        pair = DataType.struct([("n", DataType.int64())])
+        make = udf(return_dtype=pair)(lambda values: values)
+        keys = unnest(make(col("d"))).expand_projection(None)
+        assert [key.name for key in keys] == ["n"]
+
+    @pytest.mark.parametrize(
+        ("call", "words"),
+        [
+            (lambda: unnest("d"), "expects an expression"),
+            (lambda: unnest(unnest(col("d"))), "cannot be nested"),
+            (lambda: unnest(col("d")).alias("x"), "cannot be aliased"),
+            (lambda: unnest(col("d")).to_pyarrow(), "expands to multiple columns"),
+        ],
+        ids=["text", "nested", "alias", "pyarrow"],
+    )
+    def test_it_is_no_column(self, call, words):
+        with pytest.raises(TypeError, match=words):
+            call()
+
+
+def test_what_gives_the_same_wherever_the_rows_stand():
+    assert (col("a") + 1).is_idempotent()
+    assert not (random() + 1).is_idempotent()
+    assert not unnest(uuid()).is_idempotent()
+    assert not monotonically_increasing_id().is_idempotent()
+
+
+def test_a_cast_needs_a_type_of_a_known_width():
+    with pytest.raises(TypeError, match=r"Python-type-backed DataType.*requires values"):
+        col("a").cast(DataType(int))
+    with pytest.raises(TypeError, match=r"must be a skate\.data\.datatype\.DataType.*'whole'"):
+        col("a").cast("whole")
+
+
+def test_functions_of_arrow_are_functions_too():
+    for expression in (col("a").ceil(), col("a").str.upper(), col("a").cast(DataType.int64())):
+        assert isinstance(expression, UDFExpr)
+        assert [part.name for part in expression.args] == ["a"]
+        assert not expression.runs_python
+        assert expression.structurally_equals(expression.alias("b").expr)
+    assert not col("a").ceil().structurally_equals(col("a").floor())
+
+
 @pytest.mark.engines("local")
 @pytest.mark.usefixtures("engine")
 def test_texts_are_joined():

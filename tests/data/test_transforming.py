@@ -11,7 +11,7 @@ import torch
 import skate
 import skate.data
 from skate.data import ActorPoolStrategy
-from skate.data.expressions import col, lit, udf
+from skate.data.expressions import col, lit, udf, unnest
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -249,6 +249,15 @@ class TestColumns:
         dataset = skate.data.from_items([{"n": 1, "s": "ab"}])
         row = dataset.with_columns({"u": col("s").str.upper(), "d": double(col("n"))}).take()[0]
         assert (row["u"], row["d"]) == ("AB", 2)
+
+    def test_columns_by_several_arguments(self):
+        dataset = skate.data.from_items([{"n": 1, "d": {"x": 2}}])
+        both = dataset.with_columns({"m": col("n") * 3}, unnest(col("d")), lit(0).alias("z"))
+        assert both.take_all() == [{"n": 1, "d": {"x": 2}, "m": 3, "x": 2, "z": 0}]
+        assert dataset.with_columns() is dataset
+        assert dataset.with_columns({}) is dataset
+        with pytest.raises(TypeError, match=r"mappings from column name.*got col\('n'\)"):
+            dataset.with_columns(col("n"))
 
     def test_constant_column(self):
         assert skate.data.range(2).with_column("k", lit("x")).take_all()[1]["k"] == "x"

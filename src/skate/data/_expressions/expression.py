@@ -138,6 +138,21 @@ class Expr:
 
         return field_of(self, input_schema)
 
+    def is_idempotent(self) -> bool:
+        """Return whether it gives the same for the same rows, wherever they stand."""
+        return self.repeatable and not self.counts_rows
+
+    def expand_projection(self, input_schema: pa.Schema | None) -> Sequence[Expr]:
+        """Return the expressions of the columns that it stands for.
+
+        Args:
+            input_schema: That of the blocks; None if it is not known.
+
+        Returns:
+            Itself; several for `unnest`.
+        """
+        return [self]
+
     # -- operators ------------------------------------------------------------------------------
 
     def __add__(self, other: Any) -> Expr:
@@ -223,8 +238,16 @@ class Expr:
 
     def cast(self, target_type: object, *, safe: bool = True) -> Expr:
         """As another type: of pyarrow, a `DataType`, or by name. `safe` refuses to lose digits."""
+        from skate.data.datatype import DataType
+
+        if isinstance(target_type, DataType) and target_type.is_python_type():
+            raise TypeError(
+                f"the Python-type-backed DataType {target_type!r} requires values to find a type "
+                "of Arrow, and cast has none yet: use one that says its width, such as "
+                "DataType.int64() or DataType.string()"
+            )
         target = arrow_type(target_type)
-        return Expr(
+        return _of_kernel(
             partial(_called_with, pc.cast, self, {"target_type": target, "safe": safe}),
             f"{self}.cast({target})",
             (self,),
@@ -235,19 +258,19 @@ class Expr:
     def power(self, exponent: Any) -> Expr:
         other = as_expression(exponent)
         text = f"({self} ** {other})"
-        return Expr(partial(_applied, pc.power, (self, other), text), text, (self, other))
+        return _of_kernel(partial(_applied, pc.power, (self, other), text), text, (self, other))
 
     __pow__ = power
 
     def round(self, ndigits: int = 0) -> Expr:
-        return Expr(
+        return _of_kernel(
             partial(_called_with, pc.round, self, {"ndigits": ndigits}),
             f"{self}.round({ndigits})",
             (self,),
         )
 
     def fill_null(self, value: object) -> Expr:
-        return Expr(
+        return _of_kernel(
             partial(_called_with, filled, self, {"fill_value": value}),
             f"{self}.fill_null({value!r})",
             (self,),
@@ -445,7 +468,14 @@ def _unary(kernel: str, a: Expr, arrow: Callable[[Any], Any] | None = None) -> E
     function = getattr(pc, kernel)
     pushed = arrow(a._arrow) if arrow is not None and a._arrow is not None else None
     text = f"{kernel}({a})"
-    return Expr(partial(_applied, function, (a,), text), text, (a,), pushed, kernel=kernel)
+    return _of_kernel(partial(_applied, function, (a,), text), text, (a,), pushed, kernel=kernel)
+
+
+def _of_kernel(*made_of: Any, **known: Any) -> Expr:
+    """An expression that calls one of Arrow's functions; of a class that stands on this one."""
+    from skate.data._expressions.functions import KernelExpr
+
+    return KernelExpr(*made_of, **known)
 
 
 def _computed(op: Operation, *operands: Expr) -> dict[str, Any]:

@@ -32,11 +32,11 @@ class Namespace:
     def _apply(
         self, method: str, function: Callable[..., Column], op: str = "", **arguments: object
     ) -> Expr:
-        from skate.data._expressions.expression import Expr
+        from skate.data._expressions.functions import KernelExpr
 
         inner = self._expression
         text = f"{inner}.{self.name}.{method}"
-        return Expr(
+        return KernelExpr(
             lambda block: function(inner.evaluate(block)),
             text,
             (inner,),
