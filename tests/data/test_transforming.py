@@ -20,7 +20,13 @@ pytestmark = pytest.mark.usefixtures("engine")
 class TestNamesOfColumns:
     @pytest.mark.parametrize(
         ("names", "error"),
-        [(42, TypeError), ([], ValueError), (["a", 1], ValueError), (["a", "a"], ValueError)],
+        [
+            (42, TypeError),
+            ([], ValueError),
+            (["a", 1], ValueError),
+            (["a", "a"], ValueError),
+            ({1: "a"}, ValueError),
+        ],
     )
     def test_names_of_columns(self, names, error):
         with pytest.raises(error, match="rename_columns"):

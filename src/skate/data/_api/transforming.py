@@ -565,6 +565,8 @@ def _new_names(names: Mapping[str, str] | Sequence[str]) -> Any:
             "rename_columns takes a dictionary of old and new names, or a list of one name per "
             f"column; got {names!r}"
         )
+    if isinstance(names, Mapping):
+        _names("rename_columns", list(names))
     new = _names("rename_columns", list(names.values()) if isinstance(names, Mapping) else names)
     if not new:
         raise ValueError("rename_columns requires at least one name")
