@@ -155,6 +155,18 @@ def test_columns_of_a_selection():
     assert exprlist_to_fields([col("missing")], schema) is None
 
 
+def test_conditions_of_readers_as_text():
+    import pyarrow as pa
+    from ray.data._internal.planner.plan_expression.expression_evaluator import (
+        ExpressionEvaluator,
+    )
+
+    table = pa.table({"a": [-1, 1, None]})
+    condition = ExpressionEvaluator.get_filters("a == -1 or is_null(a)")
+    assert table.filter(condition).num_rows == 2
+    assert ExpressionEvaluator.parse_native_expression("a > 0").left.name == "a"
+
+
 def test_arrays_as_tensors():
     import numpy as np
     import pyarrow as pa

@@ -12,6 +12,7 @@ import pytest
 
 import skate
 import skate.data
+from skate.data._expressions.text import parse
 from skate.data.datatype import DataType
 from skate.data.expressions import (
     AliasExpr,
@@ -72,6 +73,7 @@ TABLE = pa.table(
         (col("l").list.sort("descending", "at_start"), [None, 3, 1]),
         (col("n").list.flatten(), [1, 2, 3]),
         (col("d").struct["y"], "a"),
+        (col("d").struct[0], 1),
         (col("m").map.keys(), ["k"]),
         (col("m").map.values(), [1]),
         (col("i") // 2, 3),
@@ -106,6 +108,14 @@ def test_what_there_is_not_is_named():
         col("s").str.shout()
     with pytest.raises(ValueError, match="'ascending' or 'descending'; got 'up'"):
         col("l").list.sort("up")
+    with pytest.raises(TypeError, match="List indices must be integers or slices; got 'x'"):
+        col("l").list["x"]
+    with pytest.raises(TypeError, match=r"Struct indices must be strings or integers; got 1\.5"):
+        col("d").struct[1.5]
+    with pytest.raises(TypeError, match="is_in takes a list of values, or lit of one; got 5"):
+        col("i").is_in(5)
+    with pytest.raises(TypeError, match="Download expressions cannot be converted"):
+        download("u").to_pyarrow()
     with pytest.raises(TypeError, match=r"join conditions with &"):
         bool(col("i") > 1)
     with pytest.raises(ValueError, match="Invalid syntax in the expression 'id >'"):
@@ -117,6 +127,8 @@ def test_conditions_as_text():
     kept = [row["a"] for row in rows.filter(expr="is_valid(a) and abs(a) > 2").take_all()]
     assert kept == [-3]
     assert rows.filter(expr="is_null(a) or a not in [1, 2]").count() == 2
+    assert rows.filter(expr="a == -3 or -a == 2.5").count() == 1
+    assert str(parse("a == -3").to_pyarrow()) == "(a == -3)"
 
 
 def test_the_same_computation():
@@ -516,6 +528,7 @@ class TestKinds:
 
 @pytest.mark.parametrize("value", [[1, 2], b"a\0", {"k": 1}, datetime.date(2024, 2, 29), None])
 def test_any_value_is_a_column(value):
+    assert skate.data.range(0).with_column("v", lit(value)).columns() == ["id", "v"]
     assert skate.data.range(2).with_column("v", lit(value)).take(1) == [{"id": 0, "v": value}]
 
 

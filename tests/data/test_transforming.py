@@ -265,6 +265,12 @@ class TestColumns:
         with pytest.raises(TypeError, match=r"mappings from column name.*got col\('n'\)"):
             dataset.with_columns(col("n"))
 
+    def test_columns_are_computed_from_those_before(self):
+        rows = skate.data.from_items([{"a": 1, "b": 2}])
+        assert rows.with_columns({"a": col("b"), "b": col("a")}).take_all() == [{"a": 2, "b": 1}]
+        with pytest.raises(KeyError, match="'c'"):
+            rows.with_columns({"c": col("a"), "d": col("c")}).take_all()
+
     def test_constant_column(self):
         assert skate.data.range(2).with_column("k", lit("x")).take_all()[1]["k"] == "x"
 

@@ -5,7 +5,7 @@ They are evaluated by Arrow's kernels, without Python code per row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -100,16 +100,24 @@ class Expr:
 
     def to_pyarrow(self) -> pc.Expression:
         if self._arrow is None:
-            raise TypeError(f"{self} has no counterpart in pyarrow")
+            kind = type(self).__name__.removesuffix("Expr")
+            raise TypeError(
+                f"{kind} expressions cannot be converted to those of pyarrow: {self} has no "
+                "counterpart there"
+            )
         return self._arrow
 
     def evaluate(self, block: Block) -> Column | pa.Scalar:
         """The column for this block."""
         return self._evaluate(block)
 
+    def columns_of(self, block: Block, name: Text) -> Iterable[tuple[Text, Column | pa.Scalar]]:
+        """The columns that it makes of a block, by name: mostly one, which is called `name`."""
+        return [(name, self.evaluate(block))]
+
     def added_to(self, block: Block, name: Text) -> Block:
         """The block with the result as a column."""
-        return set_column(block, name, self.evaluate(block))
+        return with_columns(block, [(name, self)])
 
     def get_type(self, input_schema: pa.Schema) -> pa.DataType:
         """The type of the result for blocks of this schema."""
@@ -382,7 +390,11 @@ def as_expression(value: Any) -> Expr:
 
 
 def _options(values: Any) -> Expr:
-    return values if isinstance(values, LiteralExpr) else lit([*values])
+    if isinstance(values, LiteralExpr):
+        return values
+    if isinstance(values, Expr) or not isinstance(values, Iterable):
+        raise TypeError(f"is_in takes a list of values, or lit of one; got {values!r}")
+    return lit([*values])
 
 
 class UnaryExpr(Expr):
@@ -455,8 +467,8 @@ class AliasExpr(Expr):
     def structurally_equals(self, other: Any) -> bool:
         return super().structurally_equals(other) and self.expr.structurally_equals(other.expr)
 
-    def added_to(self, block: Block, name: Text) -> Block:
-        return self.expr.added_to(block, name)
+    def columns_of(self, block: Block, name: Text) -> Iterable[tuple[Text, Column | pa.Scalar]]:
+        return self.expr.columns_of(block, name)
 
 
 def is_nan(value: Expr) -> Expr:
@@ -561,15 +573,22 @@ class WithColumns:
 
     def __call__(self, blocks: Iterator[Block]) -> Iterator[Block]:
         for block in blocks:
-            for name, expression in self.columns:
-                block = expression.added_to(block, name)
-            yield block
+            yield with_columns(block, self.columns)
+
+
+def with_columns(block: Block, columns: Iterable[tuple[str, Expr]]) -> Block:
+    """The block with columns replaced and added, all of them computed from the block as it was."""
+    made = [pair for name, each in columns for pair in each.columns_of(block, name)]
+    for name, value in made:
+        block = set_column(block, name, value)
+    return block
 
 
 def set_column(block: Block, name: str, value: Column | pa.Scalar) -> Block:
     """The block with a column replaced or, at the end, added."""
     if isinstance(value, pa.Scalar):
-        value = pa.repeat(value, block.num_rows)
+        rows = block.num_rows  # Arrow repeats a list once at least
+        value = pa.repeat(value, rows) if rows else pa.nulls(0, value.type)
     if name in block.column_names:
         return block.set_column(block.column_names.index(name), name, value)
     return block.append_column(name, value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid as uuids
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from skate.data._arrow.blocks import Block
 from skate.data._arrow.compute import pc
-from skate.data._expressions.expression import Expr, col, set_column
+from skate.data._expressions.expression import Expr, col
 
 
 class RowPosition(NamedTuple):
@@ -176,12 +176,11 @@ class UnnestExpr(Expr):
         fields = [field.name for field in kind]
         return [self.expr.struct.field_by_index(n).alias(name) for n, name in enumerate(fields)]
 
-    def added_to(self, block: Block, name: str) -> Block:
+    def columns_of(self, block: Block, name: str) -> Iterable[tuple[str, Any]]:
         column = self.evaluate(block)
         _check_struct(self, column.type)
-        for number, field in enumerate(column.type):
-            block = set_column(block, field.name, pc.struct_field(column, number))
-        return block
+        names = [field.name for field in column.type]
+        return [(key, pc.struct_field(column, number)) for number, key in enumerate(names)]
 
 
 def _check_struct(expression: UnnestExpr, kind: pa.DataType) -> None:
@@ -210,8 +209,8 @@ class StarExpr(Expr):
     def name(self) -> str:
         return self._text
 
-    def added_to(self, block: Block, name: str) -> Block:
-        return block
+    def columns_of(self, block: Block, name: str) -> Iterable[tuple[str, Any]]:
+        return []
 
 
 def star() -> Expr:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from skate.compat.parts.core.retry import call_with_retry, iterate_with_retry
 from skate.data._arrow.blocks import block_of_batch, block_of_rows, common_schema, concat
 from skate.data._arrow.blocks import compact as combine_chunks
+from skate.data._expressions.text import parse
 
 KiB, MiB, GiB = 1 << 10, 1 << 20, 1 << 30
 FILE_SIZE_FETCH_PARALLELIZATION_THRESHOLD = 16
@@ -72,6 +73,20 @@ def eval_expr(expr: Any, block: Any) -> Any:
     if not hasattr(result, "to_pandas"):
         return result.as_py()
     return result if isinstance(block, pa.Table) else result.to_pandas()
+
+
+class ExpressionEvaluator:
+    """Conditions that were written as text."""
+
+    @staticmethod
+    def get_filters(expression: str) -> Any:
+        """The condition as pyarrow knows it, for the readers of files."""
+        return parse(expression).to_pyarrow()
+
+    @staticmethod
+    def parse_native_expression(expression: str) -> Any:
+        """The condition as an expression on columns."""
+        return parse(expression)
 
 
 def _check_import(obj: object, *, module: str, package: str) -> None:
@@ -170,6 +185,7 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "DelegatingBlockBuilder",
+    "ExpressionEvaluator",
     "GiB",
     "JoinType",
     "KiB",
