@@ -87,7 +87,11 @@ def test_small_helpers():
     from ray.data._internal.arrow_ops.transform_pyarrow import MIN_PYARROW_VERSION_TYPE_PROMOTION
     from ray.data._internal.delegating_block_builder import DelegatingBlockBuilder
     from ray.data._internal.util import rows_same
-    from ray.data.datasource.path_util import _unwrap_protocol
+    from ray.data.datasource.path_util import (
+        _has_file_extension,
+        _resolve_paths_and_filesystem,
+        _unwrap_protocol,
+    )
     from ray.data.extensions.tensor_extension import ArrowTensorArray, TensorArray
 
     assert get_pyarrow_version() >= MIN_PYARROW_VERSION_TYPE_PROMOTION
@@ -95,6 +99,11 @@ def test_small_helpers():
     assert rows_same(one, other)
     assert not rows_same(one, other.iloc[:1])
     assert _unwrap_protocol("s3://a/b") == "a/b"
+    assert _has_file_extension("a/b.CSV?version=3", ["json", ".csv"])
+    assert not _has_file_extension("a/b.csv.gz", ["csv"])
+    assert _has_file_extension("a", None)
+    places, system = _resolve_paths_and_filesystem(["a b/c#d?e", "/f"])
+    assert (places, system.type_name) == (["a b/c#d?e", "/f"], "local")
     builder = DelegatingBlockBuilder()
     builder.add({"a": 1})
     builder.add_block(pa.table({"a": [2]}))

@@ -585,4 +585,4 @@ def _by_name(given: Any) -> Iterable[tuple[str, Expr]]:
                 "{'y': col('x') * 2}, expressions with a name, such as (col('x') * 2).alias('y'), "
                 f"and unnest(...); got {expression!r}"
             )
-    return [(expression.name, expression) for expression in listed]
+    return [(str(expression.name), expression) for expression in listed]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from enum import Enum
 from importlib import import_module
 from itertools import pairwise
@@ -13,6 +14,7 @@ from skate.compat.parts.core.retry import call_with_retry, iterate_with_retry
 from skate.data._arrow.blocks import block_of_batch, block_of_rows, common_schema, concat
 from skate.data._arrow.blocks import compact as combine_chunks
 from skate.data._expressions.text import parse
+from skate.data._io.paths import resolve
 
 KiB, MiB, GiB = 1 << 10, 1 << 20, 1 << 30
 FILE_SIZE_FETCH_PARALLELIZATION_THRESHOLD = 16
@@ -171,6 +173,23 @@ def _plain(value: object) -> Any:
 def _unwrap_protocol(path: object) -> str:
     """A path without its protocol."""
     return str(path).partition("://")[2] or str(path)
+
+
+def _has_file_extension(path: str, extensions: list[str] | None) -> bool:
+    """Whether a path ends with one of these, in capitals or not; a query behind it is left out."""
+    ends = tuple(f".{each.lower().lstrip('.')}" for each in extensions or ())
+    return extensions is None or path.partition("?")[0].lower().endswith(ends)
+
+
+def _resolve_paths_and_filesystem(paths: Any, filesystem: object = None) -> tuple[list[str], Any]:
+    """Paths as their file system has them; those of this machine as they were written."""
+    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    found = [resolve(path, filesystem) for path in given]
+    texts = [os.fspath(path) for path in given]
+    places = [
+        place if "://" in text else text for text, (_, place) in zip(texts, found, strict=True)
+    ]
+    return places, found[0][0]
 
 
 def _version(text: str) -> object:
