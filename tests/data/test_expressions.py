@@ -142,6 +142,7 @@ def test_types_that_do_not_depend_on_columns():
     doubled = skate.data.expressions.udf(return_dtype=whole)(lambda column: column)
     assert (col("a") + 1).data_type == unknown
     assert lit("x").data_type == DataType.string()
+    assert col("a").is_null().data_type == (~col("a")).alias("b").data_type == DataType.bool()
     assert doubled(col("a")).alias("b").data_type == col("a").cast(whole).data_type == whole
 
 

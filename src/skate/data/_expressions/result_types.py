@@ -19,7 +19,8 @@ from skate.data.datatype import DataType
 
 
 def data_type_of(expression: Expr) -> DataType:
-    """Return the type of the result, as a literal, a cast or a function declares it.
+    """Return the type of the result, as a literal, a cast or a function declares it, and truth
+    values of `~`, `is_null` and `is_not_null`.
 
     Args:
         expression: The expression.
@@ -27,6 +28,8 @@ def data_type_of(expression: Expr) -> DataType:
     Returns:
         `DataType(object)` for what depends on the columns.
     """
+    if isinstance(_without_alias(expression), UnaryExpr):
+        return DataType(pa.bool_())
     arguments = expression.arguments
     declared = arguments["value"].type if expression.kernel == "literal" else arguments.get("type")
     return DataType(object if declared is None else declared)
