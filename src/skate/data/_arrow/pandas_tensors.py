@@ -147,7 +147,8 @@ class TensorArray(_extensions.ExtensionArray):  # type: ignore[misc]
     @property
     def numpy_dtype(self) -> np.dtype[Any]:
         """The type of its numbers."""
-        return self._tensors.dtype
+        kind: np.dtype[Any] = self._tensors.dtype
+        return kind
 
     def __len__(self) -> int:
         return len(self._tensors)
