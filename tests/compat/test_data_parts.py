@@ -87,7 +87,11 @@ def test_small_helpers():
     from ray.data._internal.arrow_ops.transform_pyarrow import MIN_PYARROW_VERSION_TYPE_PROMOTION
     from ray.data._internal.delegating_block_builder import DelegatingBlockBuilder
     from ray.data._internal.util import rows_same
-    from ray.data.datasource.path_util import _unwrap_protocol
+    from ray.data.datasource.path_util import (
+        _has_file_extension,
+        _resolve_paths_and_filesystem,
+        _unwrap_protocol,
+    )
     from ray.data.extensions.tensor_extension import ArrowTensorArray, TensorArray
 
     assert get_pyarrow_version() >= MIN_PYARROW_VERSION_TYPE_PROMOTION
@@ -95,6 +99,11 @@ def test_small_helpers():
     assert rows_same(one, other)
     assert not rows_same(one, other.iloc[:1])
     assert _unwrap_protocol("s3://a/b") == "a/b"
+    assert _has_file_extension("a/b.CSV?version=3", ["json", ".csv"])
+    assert not _has_file_extension("a/b.csv.gz", ["csv"])
+    assert _has_file_extension("a", None)
+    places, system = _resolve_paths_and_filesystem(["a b/c#d?e", "/f"])
+    assert (places, system.type_name) == (["a b/c#d?e", "/f"], "local")
     builder = DelegatingBlockBuilder()
     builder.add({"a": 1})
     builder.add_block(pa.table({"a": [2]}))
@@ -153,6 +162,18 @@ def test_columns_of_a_selection():
     expected = [("a", pa.int64()), ("b", pa.float32()), ("c", pa.float32())]
     assert pa.schema(made) == pa.schema(expected)
     assert exprlist_to_fields([col("missing")], schema) is None
+
+
+def test_conditions_of_readers_as_text():
+    import pyarrow as pa
+    from ray.data._internal.planner.plan_expression.expression_evaluator import (
+        ExpressionEvaluator,
+    )
+
+    table = pa.table({"a": [-1, 1, None]})
+    condition = ExpressionEvaluator.get_filters("a == -1 or is_null(a)")
+    assert table.filter(condition).num_rows == 2
+    assert ExpressionEvaluator.parse_native_expression("a > 0").left.name == "a"
 
 
 def test_arrays_as_tensors():

@@ -250,6 +250,11 @@ class TestOfDatasets:
         assert dataset.std("id") == pytest.approx(np.std(np.arange(10), ddof=1))
         assert dataset.std("id", ddof=0) == pytest.approx(np.std(np.arange(10)))
 
+    def test_extremes_of_text(self):
+        rows = skate.data.from_items([{"t": "b", "n": 2}, {"t": "a", "n": 3}])
+        assert rows.min() == {"min(t)": "a", "min(n)": 2}
+        assert rows.sum() == 5
+
     def test_several_columns_give_a_dictionary(self):
         dataset = skate.data.from_items([{"a": 1, "b": 2}, {"a": 3, "b": 4}])
         assert dataset.mean() == {"mean(a)": 2.0, "mean(b)": 3.0}

@@ -12,6 +12,7 @@ import torch
 from skate.data._arrow.blocks import (
     batch_of,
     block_of_batch,
+    block_of_pandas,
     block_of_rows,
     compact,
     concat,
@@ -157,6 +158,20 @@ def test_tensors_are_cells_in_pandas_and_come_back():
     assert list(frame.columns) == ["x", "y"]
     assert frame["x"][0].shape == (2,)
     assert is_fixed_tensor(column_type(block_of_batch(frame)))
+
+
+def test_text_of_pandas_has_the_type_of_other_text(monkeypatch):
+    wide = pa.array(["a", None], pa.large_string())
+    frames = [
+        pd.DataFrame({"s": ["a", None]}, dtype=dtype)
+        for dtype in ("string", object, pd.ArrowDtype(pa.large_string()))
+    ]
+    found = [block_of_pandas(frame)["s"].type for frame in frames]
+    assert found == [pa.string(), pa.string(), pa.large_string()]
+    kept = block_of_pandas(frames[0], pa.table({"s": wide}))
+    assert kept["s"].type == pa.large_string()
+    monkeypatch.setattr("skate.data._arrow.blocks._MOST_TEXT", 1)
+    assert block_of_pandas(frames[0])["s"].to_pylist() == ["a", None]
 
 
 def test_a_list_is_a_batch_of_plain_values():

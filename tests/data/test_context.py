@@ -40,6 +40,10 @@ class TestExecutions:
         context.execution_options = ExecutionOptions(ExecutionResources(cpu=-1))
         with pytest.raises(ValueError, match=r"resource_limits\.cpu.*-1"):
             skate.data.range(3).take_all()
+        one = ExecutionResources(cpu=1)
+        context.execution_options = ExecutionOptions(one, exclude_resources=one)
+        with pytest.raises(ValueError, match="cannot both be set for cpu"):
+            skate.data.range(3).take_all()
 
     def test_a_dataset_has_settings_of_its_own(self, context):
         before = skate.data.range(100)
@@ -183,6 +187,9 @@ class TestSettings:
         assert usage.subtract(usage).is_zero()
         assert limits.to_resource_dict()["CPU"] == 4
         assert ExecutionResources.from_resource_dict({"num_cpus": 2}).cpu == 2
+        sizes = [ExecutionResources(memory=amount) for amount in (0, 1023, 1536, 3 << 60)]
+        assert [each.memory_str() for each in sizes] == ["0.0B", "1023.0B", "1.5KiB", "3072.0PiB"]
+        assert "object_store_memory=inf" in repr(ExecutionResources.inf())
 
 
 @pytest.mark.usefixtures("engine")

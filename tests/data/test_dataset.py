@@ -24,6 +24,8 @@ def test_lineage():
     dataset = skate.data.range(4).map(lambda row: {"x": row["id"] + 1})
     again = skate.data.Dataset.deserialize_lineage(dataset.serialize_lineage())
     assert again.get_dataset_id() == dataset.get_dataset_id()
+    dataset._set_uuid("mine")
+    assert dataset._get_uuid() == dataset.get_dataset_id() == "mine"
     assert [row["x"] for row in again.take_all()] == [1, 2, 3, 4]
     kept = skate.data.from_items([1]).union(skate.data.from_items([2]))
     assert not kept.has_serializable_lineage()

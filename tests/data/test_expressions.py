@@ -12,6 +12,7 @@ import pytest
 
 import skate
 import skate.data
+from skate.data._expressions.text import parse
 from skate.data.datatype import DataType
 from skate.data.expressions import (
     AliasExpr,
@@ -72,6 +73,7 @@ TABLE = pa.table(
         (col("l").list.sort("descending", "at_start"), [None, 3, 1]),
         (col("n").list.flatten(), [1, 2, 3]),
         (col("d").struct["y"], "a"),
+        (col("d").struct[0], 1),
         (col("m").map.keys(), ["k"]),
         (col("m").map.values(), [1]),
         (col("i") // 2, 3),
@@ -106,6 +108,14 @@ def test_what_there_is_not_is_named():
         col("s").str.shout()
     with pytest.raises(ValueError, match="'ascending' or 'descending'; got 'up'"):
         col("l").list.sort("up")
+    with pytest.raises(TypeError, match="List indices must be integers or slices; got 'x'"):
+        col("l").list["x"]
+    with pytest.raises(TypeError, match=r"Struct indices must be strings or integers; got 1\.5"):
+        col("d").struct[1.5]
+    with pytest.raises(TypeError, match="is_in takes a list of values, or lit of one; got 5"):
+        col("i").is_in(5)
+    with pytest.raises(TypeError, match="Download expressions cannot be converted"):
+        download("u").to_pyarrow()
     with pytest.raises(TypeError, match=r"join conditions with &"):
         bool(col("i") > 1)
     with pytest.raises(ValueError, match="Invalid syntax in the expression 'id >'"):
@@ -117,6 +127,8 @@ def test_conditions_as_text():
     kept = [row["a"] for row in rows.filter(expr="is_valid(a) and abs(a) > 2").take_all()]
     assert kept == [-3]
     assert rows.filter(expr="is_null(a) or a not in [1, 2]").count() == 2
+    assert rows.filter(expr="a == -3 or -a == 2.5").count() == 1
+    assert str(parse("a == -3").to_pyarrow()) == "(a == -3)"
 
 
 def test_the_same_computation():
@@ -130,6 +142,7 @@ def test_types_that_do_not_depend_on_columns():
     doubled = skate.data.expressions.udf(return_dtype=whole)(lambda column: column)
     assert (col("a") + 1).data_type == unknown
     assert lit("x").data_type == DataType.string()
+    assert col("a").is_null().data_type == (~col("a")).alias("b").data_type == DataType.bool()
     assert doubled(col("a")).alias("b").data_type == col("a").cast(whole).data_type == whole
 
 
@@ -232,6 +245,66 @@ class TestDatasets:
         assert [row["b"] for row in found] == [b"hello", None]
         assert [(row["x"], row["y"]) for row in found] == [(0, 0), (1, -1)]
         assert len({row["u"] for row in found}) == 2
+
+
+class TestOneColumnPerKey:
+    def test_what_is_no_dictionary_is_found_before_anything_runs(self):
+        with pytest.raises(TypeError, match=r"needs a struct-typed expression.*got int64"):
+            skate.data.range(1).with_columns(unnest(col("id")))
+
+    def test_its_expressions_by_a_schema(self):
+        schema = pa.schema({"d": pa.struct({"x": pa.int64(), "y": pa.string()})})
+        keys = unnest(col("d")).expand_projection(schema)
+        assert [key.name for key in keys] == ["x", "y"]
+        table = pa.table({"d": [{"x": 1, "y": "a"}]})
+        assert [key.evaluate(table).to_pylist() for key in keys] == [[1], ["a"]]
+        plain = col("d")
+        assert plain.expand_projection(None)[0] is plain
+        with pytest.raises(ValueError, match="have to be known when the plan is built"):
+            unnest(col("d")).expand_projection(None)
+
+    def test_of_a_function_that_says_its_type(self):
+        pair = DataType.struct([("n", DataType.int64())])
+        make = udf(return_dtype=pair)(lambda values: values)
+        keys = unnest(make(col("d"))).expand_projection(None)
+        assert [key.name for key in keys] == ["n"]
+
+    @pytest.mark.parametrize(
+        ("call", "words"),
+        [
+            (lambda: unnest("d"), "expects an expression"),
+            (lambda: unnest(unnest(col("d"))), "cannot be nested"),
+            (lambda: unnest(col("d")).alias("x"), "cannot be aliased"),
+            (lambda: unnest(col("d")).to_pyarrow(), "expands to multiple columns"),
+        ],
+        ids=["text", "nested", "alias", "pyarrow"],
+    )
+    def test_it_is_no_column(self, call, words):
+        with pytest.raises(TypeError, match=words):
+            call()
+
+
+def test_what_gives_the_same_wherever_the_rows_stand():
+    assert (col("a") + 1).is_idempotent()
+    assert not (random() + 1).is_idempotent()
+    assert not unnest(uuid()).is_idempotent()
+    assert not monotonically_increasing_id().is_idempotent()
+
+
+def test_a_cast_needs_a_type_of_a_known_width():
+    with pytest.raises(TypeError, match=r"Python-type-backed DataType.*requires values"):
+        col("a").cast(DataType(int))
+    with pytest.raises(TypeError, match=r"must be a skate\.data\.datatype\.DataType.*'whole'"):
+        col("a").cast("whole")
+
+
+def test_functions_of_arrow_are_functions_too():
+    for expression in (col("a").ceil(), col("a").str.upper(), col("a").cast(DataType.int64())):
+        assert isinstance(expression, UDFExpr)
+        assert [part.name for part in expression.args] == ["a"]
+        assert not expression.runs_python
+        assert expression.structurally_equals(expression.alias("b").expr)
+    assert not col("a").ceil().structurally_equals(col("a").floor())
 
 
 @pytest.mark.engines("local")
@@ -456,6 +529,7 @@ class TestKinds:
 
 @pytest.mark.parametrize("value", [[1, 2], b"a\0", {"k": 1}, datetime.date(2024, 2, 29), None])
 def test_any_value_is_a_column(value):
+    assert skate.data.range(0).with_column("v", lit(value)).columns() == ["id", "v"]
     assert skate.data.range(2).with_column("v", lit(value)).take(1) == [{"id": 0, "v": value}]
 
 

@@ -140,6 +140,24 @@ class TestGroupsOfFewRows:
         found = skate.data.from_items([{"k": 1, "v": 2.0}]).groupby("k").std("v").take_all()
         assert np.isnan(found[0]["std(v)"])
 
+    def test_extremes_of_all_columns_that_have_an_order(self):
+        rows = [{"g": 0, "t": "b", "n": 2, "l": [1]}, {"g": 0, "t": "a", "n": 3, "l": [2]}]
+        groups = skate.data.from_items(rows).groupby("g")
+        assert groups.min().take_all() == [{"g": 0, "min(t)": "a", "min(n)": 2}]
+        assert groups.max().take_all() == [{"g": 0, "max(t)": "b", "max(n)": 3}]
+        assert groups.sum().take_all() == [{"g": 0, "sum(n)": 5}]
+
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            ((5,), "a list of them; got 5"),
+            (("id", 0), "num_partitions takes .* at least 1; got 0"),
+        ],
+    )
+    def test_what_makes_no_groups(self, arguments, words):
+        with pytest.raises(ValueError, match=words):
+            skate.data.range(2).groupby(*arguments)
+
     def test_a_wrong_key_lists_the_columns(self):
         with pytest.raises(KeyError, match=r"'kk'.*\['id'\]"):
             skate.data.range(3).groupby("kk").count().take_all()

@@ -231,6 +231,18 @@ class TestExpressions:
         assert one.schema == other.schema
         assert comparable(one) == comparable(other)
 
+    def test_columns_are_computed_from_those_before(self) -> None:
+        ours, arrow = both_ways(
+            lambda left, right: (
+                left.sort("row")
+                .with_columns({"row": col("i"), "i": col("row"), "x": col("row") + 1})
+                .limit(50)
+            )
+        )
+        (one,), (other,) = ours, arrow
+        assert one.schema == other.schema
+        assert comparable(one) == comparable(other)
+
 
 class TestFiles:
     @pytest.fixture

@@ -75,7 +75,11 @@ class TestPandas:
     def test_a_column_of_a_frame(self):
         frame = pd.DataFrame({"n": range(3), "t": TensorArray(CUBES)})
         assert frame["t"].dtype == TensorDtype((2, 4), np.int64)
-        assert str(frame["t"].dtype) == "numpy.ndarray(shape=(2, 4), dtype=int64)"
+        assert str(frame["t"].dtype) == "TensorDtype(shape=(2, 4), dtype=int64)"
+        for name in (str(frame["t"].dtype), "numpy.ndarray(shape=(2, 4), dtype=int64)"):
+            assert TensorDtype.construct_from_string(name) == frame["t"].dtype
+        array = frame["t"].array
+        assert (array.numpy_ndim, array.numpy_dtype) == (3, np.dtype(np.int64))
         np.testing.assert_array_equal(frame["t"][1], CUBES[1])
         np.testing.assert_array_equal(frame["t"][frame["n"] > 0].to_numpy(), CUBES[1:])
         np.testing.assert_array_equal((2 * frame["t"] + 1).to_numpy(), 2 * CUBES + 1)

@@ -11,7 +11,7 @@ import torch
 import skate
 import skate.data
 from skate.data import ActorPoolStrategy
-from skate.data.expressions import col, lit, udf
+from skate.data.expressions import col, lit, udf, unnest
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -20,7 +20,13 @@ pytestmark = pytest.mark.usefixtures("engine")
 class TestNamesOfColumns:
     @pytest.mark.parametrize(
         ("names", "error"),
-        [(42, TypeError), ([], ValueError), (["a", 1], ValueError), (["a", "a"], ValueError)],
+        [
+            (42, TypeError),
+            ([], ValueError),
+            (["a", 1], ValueError),
+            (["a", "a"], ValueError),
+            ({1: "a"}, ValueError),
+        ],
     )
     def test_names_of_columns(self, names, error):
         with pytest.raises(error, match="rename_columns"):
@@ -249,6 +255,21 @@ class TestColumns:
         dataset = skate.data.from_items([{"n": 1, "s": "ab"}])
         row = dataset.with_columns({"u": col("s").str.upper(), "d": double(col("n"))}).take()[0]
         assert (row["u"], row["d"]) == ("AB", 2)
+
+    def test_columns_by_several_arguments(self):
+        dataset = skate.data.from_items([{"n": 1, "d": {"x": 2}}])
+        both = dataset.with_columns({"m": col("n") * 3}, unnest(col("d")), lit(0).alias("z"))
+        assert both.take_all() == [{"n": 1, "d": {"x": 2}, "m": 3, "x": 2, "z": 0}]
+        assert dataset.with_columns() is dataset
+        assert dataset.with_columns({}) is dataset
+        with pytest.raises(TypeError, match=r"mappings from column name.*got col\('n'\)"):
+            dataset.with_columns(col("n"))
+
+    def test_columns_are_computed_from_those_before(self):
+        rows = skate.data.from_items([{"a": 1, "b": 2}])
+        assert rows.with_columns({"a": col("b"), "b": col("a")}).take_all() == [{"a": 2, "b": 1}]
+        with pytest.raises(KeyError, match="'c'"):
+            rows.with_columns({"c": col("a"), "d": col("c")}).take_all()
 
     def test_constant_column(self):
         assert skate.data.range(2).with_column("k", lit("x")).take_all()[1]["k"] == "x"

@@ -413,7 +413,7 @@ class GroupedData:
         """Find the smallest value of columns in each group.
 
         Args:
-            on: As in `sum`.
+            on: A column, or several; None is all that hold numbers, text or times.
             ignore_nulls: As in `sum`.
 
         Returns:
@@ -425,7 +425,7 @@ class GroupedData:
         """Find the greatest value of columns in each group.
 
         Args:
-            on: As in `sum`.
+            on: A column, or several; None is all that hold numbers, text or times.
             ignore_nulls: As in `sum`.
 
         Returns:
@@ -466,5 +466,5 @@ class GroupedData:
         on: str | Sequence[str] | None,
         **arguments: object,
     ) -> Dataset:
-        columns = self._dataset._numeric_columns(on, exclude=self._keys)
+        columns = self._dataset._aggregated_columns(make, on, exclude=self._keys)
         return self.aggregate(*(make(column, **arguments) for column in columns))

@@ -96,7 +96,7 @@ class Aggregating(Consuming):
         """Find the smallest value of columns.
 
         Args:
-            on: As in `sum`.
+            on: A column, or several; None is all that hold numbers, text or times.
             ignore_nulls: As in `sum`.
 
         Returns:
@@ -112,7 +112,7 @@ class Aggregating(Consuming):
         """Find the greatest value of columns.
 
         Args:
-            on: As in `sum`.
+            on: A column, or several; None is all that hold numbers, text or times.
             ignore_nulls: As in `sum`.
 
         Returns:
@@ -185,7 +185,7 @@ class Aggregating(Consuming):
         **arguments: object,
     ) -> object:
         """One number for one column; a dictionary for several."""
-        columns = self._numeric_columns(on)
+        columns = self._aggregated_columns(make, on)
         if not columns:
             return None
         found = self.aggregate(*(make(column, **arguments) for column in columns))
@@ -193,10 +193,14 @@ class Aggregating(Consuming):
             return next(iter(found.values()))
         return found
 
-    def _numeric_columns(
-        self, on: str | Sequence[str] | None, exclude: Sequence[str] = ()
+    def _aggregated_columns(
+        self,
+        make: Callable[..., agg.AggregateFn],
+        on: str | Sequence[str] | None,
+        exclude: Sequence[str] = (),
     ) -> list[str]:
-        """The columns that are meant: those given, or all that hold numbers."""
+        """The columns that are meant: those given, or all that hold numbers; where the smallest or
+        greatest value is asked for, also those of text and times."""
         schema = self.schema()
         if schema is None:
             return []
@@ -208,7 +212,8 @@ class Aggregating(Consuming):
             check_columns(columns, schema.names)
             return columns
         pairs = zip(schema.names, schema.base_schema.types, strict=True)
-        return [name for name, kind in pairs if name not in exclude and _is_number(kind)]
+        fits = _has_order if make in (agg.Min, agg.Max) else _is_number
+        return [name for name, kind in pairs if name not in exclude and fits(kind)]
 
     def _only(self, columns: Sequence[str] | None) -> Dataset:
         """The columns that are needed, so that files are not read for others; None: all."""
@@ -219,6 +224,11 @@ class Aggregating(Consuming):
         schema = self.schema()
         if schema is not None:
             check_columns([column], schema.names)
+
+
+def _has_order(kind: pa.DataType) -> bool:
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return bool(_is_number(kind) or is_text or pa.types.is_temporal(kind))
 
 
 def _is_number(kind: pa.DataType) -> bool:

@@ -292,7 +292,8 @@ class Combining(Core):
             The groups, which have `sum`, `mean`, `aggregate`, `map_groups` and more.
 
         Raises:
-            ValueError: If there is no such column, or one is named twice.
+            ValueError: If there is no such column, or one is named twice, or `num_partitions` is
+                no positive number.
 
         Example:
             >>> ds = skate.data.from_items([{"k": "a", "x": 1}, {"k": "b", "x": 2}])
@@ -304,6 +305,10 @@ class Combining(Core):
                 f"groupby takes names of columns; got the function {key!r}: add what it returns "
                 "as a column first, with map() or add_column()"
             )
+        if not isinstance(key, (str, Sequence, type(None))):
+            raise ValueError(f"groupby takes the name of a column, or a list of them; got {key!r}")
+        if num_partitions is not None:
+            check_least("num_partitions", num_partitions, 1)
         keys = () if key is None else (key,) if isinstance(key, str) else tuple(key)
         _check_once("groupby", keys)
         self._check_known(keys)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Concatenate, TypeAlias
+from typing import TYPE_CHECKING, Any, Concatenate, TypeAlias, cast
 
 from skate.data._api.base import Core, check_least
 from skate.data._arrow.blocks import Row, check_format, check_unique
@@ -22,11 +22,12 @@ from skate.data._execution.transforms import (
     SelectColumns,
 )
 from skate.data._execution.udf import UserFunction
-from skate.data._expressions.expression import Expr, FilterStep, WithColumns
-from skate.data._expressions.generated import RowPosition, at
+from skate.data._expressions.expression import AliasExpr, Expr, FilterStep, WithColumns
+from skate.data._expressions.generated import RowPosition, StarExpr, UnnestExpr, at
 from skate.data._expressions.text import parse
 from skate.data._plan import nodes as plan
 from skate.data._plan.seeds import RandomSeedConfig, numpy_seed
+from skate.data._plan.static_schema import static_schema
 
 if TYPE_CHECKING:
     from skate.data._settings.context import DataContext
@@ -381,28 +382,33 @@ class Transforming(Core):
 
     def with_columns(
         self,
-        exprs: Mapping[str, Expr] | Expr | Sequence[Expr],
-        *more_exprs: Expr,
+        exprs: Mapping[str, Expr] | Expr | Sequence[Expr] | None = None,
+        *more_exprs: Mapping[str, Expr] | Expr,
         compute: object = None,
         **remote_args: object,
     ) -> Dataset:
         """Add or replace columns by expressions.
 
         Args:
-            exprs: Expressions by the names of columns; or one or several that `alias` has named.
+            exprs: Expressions by the names of columns; or one or several that `alias` has named;
+                or `unnest` of one that makes dictionaries.
             *more_exprs: More of these.
             compute: As in `map`.
             **remote_args: As in `map`.
+
+        Raises:
+            TypeError: If an expression has no name of its own.
 
         Example:
             >>> from skate.data.expressions import col
             >>> skate.data.range(1).with_columns({"a": col("id") + 1, "b": col("id")}).take_all()
             [{'id': 0, 'a': 1, 'b': 0}]
         """
-        if not isinstance(exprs, Mapping):
-            listed = [exprs] if isinstance(exprs, Expr) else list(exprs)
-            exprs = {_alias(expression): expression for expression in [*listed, *more_exprs]}
-        return self._with_columns(exprs, compute, remote_args)
+        given = more_exprs if exprs is None else (exprs, *more_exprs)
+        columns = {name: expr for each in given for name, expr in _by_name(each)}
+        if not columns:
+            return cast("Dataset", self)
+        return self._with_columns(columns, compute, remote_args)
 
     def _with_columns(
         self, exprs: Mapping[str, Expr], compute: object, remote_args: dict[str, object]
@@ -413,6 +419,8 @@ class Transforming(Core):
                     f"column {name!r} takes an expression, such as col('x') * 2; "
                     f"got {expression!r}"
                 )
+            if isinstance(expression, UnnestExpr) and (schema := static_schema(self._plan)):
+                expression.expand_projection(schema)  # says what is wrong before anything runs
         label = f"WithColumns({', '.join(exprs)})"
         step = WithColumns(tuple(exprs.items()))
         return self._evaluated(
@@ -557,13 +565,24 @@ def _new_names(names: Mapping[str, str] | Sequence[str]) -> Any:
             "rename_columns takes a dictionary of old and new names, or a list of one name per "
             f"column; got {names!r}"
         )
+    if isinstance(names, Mapping):
+        _names("rename_columns", list(names))
     new = _names("rename_columns", list(names.values()) if isinstance(names, Mapping) else names)
     if not new:
         raise ValueError("rename_columns requires at least one name")
     return tuple(names.items()) if isinstance(names, Mapping) else new
 
 
-def _alias(expression: Expr) -> str:
-    if expression.name is None:
-        raise ValueError(f"the expression {expression} needs a name: .alias('name')")
-    return expression.name
+def _by_name(given: Any) -> Iterable[tuple[str, Expr]]:
+    """The expressions of one argument of `with_columns` by the names of the columns they make."""
+    if isinstance(given, Mapping):
+        return given.items()
+    listed = [given] if isinstance(given, Expr) else list(given)
+    for expression in listed:
+        if not isinstance(expression, (AliasExpr, StarExpr, UnnestExpr)):
+            raise TypeError(
+                "with_columns takes mappings from column name to expression, such as "
+                "{'y': col('x') * 2}, expressions with a name, such as (col('x') * 2).alias('y'), "
+                f"and unnest(...); got {expression!r}"
+            )
+    return [(str(expression.name), expression) for expression in listed]

@@ -252,6 +252,9 @@ def _column(name: str, value: Any) -> Column:
     )
 
 
+_MOST_TEXT = 2**31  # bytes of one column of strings
+
+
 def block_of_pandas(frame: pd.DataFrame, before: Block | None = None) -> Block:
     """The block of a frame; `before` is what the frame was made of, if that is known."""
     check_unique([str(name) for name in frame.columns])
@@ -273,7 +276,18 @@ def _column_of_series(series: pd.Series, before: Column | None = None) -> Column
                 values = [None if gone else v for v, gone in zip(values, missing, strict=True)]
             return column_of_values(values)
     column = pa.Array.from_pandas(series)
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    kept = before is not None and pa.types.is_large_string(before.type)
+    return column if kept else _plain_text(column, series)
+
+
+def _plain_text(column: pa.Array, series: pd.Series) -> pa.Array:
+    """The text of pandas' own type as other sources have it, whose offsets are of 32 bits. That
+    of a column of Arrow's types stays as it is, and so does text which is too long for them."""
+    is_pandas_text = type(series.dtype).__name__ == "StringDtype"
+    if is_pandas_text and pa.types.is_large_string(column.type) and column.nbytes < _MOST_TEXT:
+        return column.cast(pa.string())
+    return column
 
 
 def _type_was_lost(series: pd.Series, before: Column) -> bool:

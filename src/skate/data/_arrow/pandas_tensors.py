@@ -52,14 +52,17 @@ class TensorDtype(_extensions.ExtensionDtype):  # type: ignore[misc]
 
     @property
     def name(self) -> str:
-        return f"numpy.ndarray(shape={self._shape}, dtype={self._dtype})"
+        return f"TensorDtype(shape={self._shape}, dtype={self._dtype})"
 
     def __str__(self) -> str:
         return self.name
 
+    __repr__ = __str__
+
     @classmethod
     def construct_from_string(cls, string: str) -> TensorDtype:
-        found = re.fullmatch(r"numpy\.ndarray\(shape=\((.*)\), dtype=(\w+)\)", string)
+        kinds = r"(?:TensorDtype|numpy\.ndarray)"  # as it is called, and was earlier
+        found = re.fullmatch(rf"{kinds}\(shape=\((.*)\), dtype=(\w+)\)", string)
         if found is None:
             raise TypeError(f"a {cls.__name__} has another name than {string!r}")
         sizes = [part.strip() for part in found[1].split(",") if part.strip()]
@@ -135,6 +138,17 @@ class TensorArray(_extensions.ExtensionArray):  # type: ignore[misc]
     def numpy_shape(self) -> Any:
         """The shape of all tensors in one array."""
         return self._tensors.shape
+
+    @property
+    def numpy_ndim(self) -> int:
+        """The number of dimensions of that array."""
+        return int(self._tensors.ndim)
+
+    @property
+    def numpy_dtype(self) -> np.dtype[Any]:
+        """The type of its numbers."""
+        kind: np.dtype[Any] = self._tensors.dtype
+        return kind
 
     def __len__(self) -> int:
         return len(self._tensors)

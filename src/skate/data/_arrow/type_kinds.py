@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from skate._core.optional_imports import ray_is_skate
 from skate.data._arrow.tensors import is_tensor
 
 _NUMPY_KINDS = {"boolean": "b", "integer": "iu", "floating": "f", "string": "US", "binary": "V"}
@@ -76,8 +77,9 @@ def arrow_type(type_: Any) -> Any:
         try:
             return pa.type_for_alias(type_)
         except ValueError:
+            library = "ray" if ray_is_skate() else "skate"
             raise TypeError(
-                f"target_type must be a DataType, such as DataType.int64(), or the name of one; "
-                f"got {type_!r}"
+                f"target_type must be a {library}.data.datatype.DataType, such as "
+                f"DataType.int64(), or the name of one; got {type_!r}"
             ) from None
     return type_.to_arrow_dtype() if hasattr(type_, "to_arrow_dtype") else type_

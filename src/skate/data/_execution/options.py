@@ -9,8 +9,7 @@ from math import inf
 from operator import add, sub
 from typing import Any
 
-from skate.data._execution.stats import size_text
-
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _NAMES = {"cpu": "CPU", "gpu": "GPU", "object_store_memory": "", "memory": ""}
 
 
@@ -253,16 +252,21 @@ class ExecutionResources:
         return all(amount <= limits[name] for name, amount in self._amounts().items())
 
     def memory_str(self) -> str:
-        """Return the memory as text, as "1.0GB"."""
+        """Return the memory as text, as "1.0GiB"."""
         return _size(self.memory)
 
     def object_store_memory_str(self) -> str:
-        """Return the memory in the object store as text, as "1.0GB"."""
+        """Return the memory in the object store as text, as "1.0GiB"."""
         return _size(self.object_store_memory)
 
 
 def _size(amount: float) -> str:
-    return "inf" if amount == inf else size_text(amount)
+    """As "1.5GiB"; "inf" if there is no limit."""
+    if amount == inf:
+        return "inf"
+    step = max(0, int(amount).bit_length() - 1) // 10
+    unit = min(step, len(_UNITS) - 1)
+    return f"{int(amount) / 1024**unit:.1f}{_UNITS[unit]}"
 
 
 @dataclass
@@ -307,3 +311,8 @@ class ExecutionOptions:
         for name, amount in self.resource_limits._amounts().items():
             if amount < 0:
                 raise ValueError(f"resource_limits.{name} takes a positive number; got {amount}")
+            if amount < inf and getattr(self.exclude_resources, name):
+                raise ValueError(
+                    f"resource_limits and exclude_resources cannot both be set for {name}: say "
+                    "either how much there is, or how much of it is left to others"
+                )

@@ -5,7 +5,7 @@ They are evaluated by Arrow's kernels, without Python code per row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -100,16 +100,24 @@ class Expr:
 
     def to_pyarrow(self) -> pc.Expression:
         if self._arrow is None:
-            raise TypeError(f"{self} has no counterpart in pyarrow")
+            kind = type(self).__name__.removesuffix("Expr")
+            raise TypeError(
+                f"{kind} expressions cannot be converted to those of pyarrow: {self} has no "
+                "counterpart there"
+            )
         return self._arrow
 
     def evaluate(self, block: Block) -> Column | pa.Scalar:
         """The column for this block."""
         return self._evaluate(block)
 
+    def columns_of(self, block: Block, name: Text) -> Iterable[tuple[Text, Column | pa.Scalar]]:
+        """The columns that it makes of a block, by name: mostly one, which is called `name`."""
+        return [(name, self.evaluate(block))]
+
     def added_to(self, block: Block, name: Text) -> Block:
         """The block with the result as a column."""
-        return set_column(block, name, self.evaluate(block))
+        return with_columns(block, [(name, self)])
 
     def get_type(self, input_schema: pa.Schema) -> pa.DataType:
         """The type of the result for blocks of this schema."""
@@ -137,6 +145,21 @@ class Expr:
         from skate.data._expressions.result_types import field_of
 
         return field_of(self, input_schema)
+
+    def is_idempotent(self) -> bool:
+        """Return whether it gives the same for the same rows, wherever they stand."""
+        return self.repeatable and not self.counts_rows
+
+    def expand_projection(self, input_schema: pa.Schema | None) -> Sequence[Expr]:
+        """Return the expressions of the columns that it stands for.
+
+        Args:
+            input_schema: That of the blocks; None if it is not known.
+
+        Returns:
+            Itself; several for `unnest`.
+        """
+        return [self]
 
     # -- operators ------------------------------------------------------------------------------
 
@@ -223,8 +246,16 @@ class Expr:
 
     def cast(self, target_type: object, *, safe: bool = True) -> Expr:
         """As another type: of pyarrow, a `DataType`, or by name. `safe` refuses to lose digits."""
+        from skate.data.datatype import DataType
+
+        if isinstance(target_type, DataType) and target_type.is_python_type():
+            raise TypeError(
+                f"the Python-type-backed DataType {target_type!r} requires values to find a type "
+                "of Arrow, and cast has none yet: use one that says its width, such as "
+                "DataType.int64() or DataType.string()"
+            )
         target = arrow_type(target_type)
-        return Expr(
+        return _of_kernel(
             partial(_called_with, pc.cast, self, {"target_type": target, "safe": safe}),
             f"{self}.cast({target})",
             (self,),
@@ -235,19 +266,19 @@ class Expr:
     def power(self, exponent: Any) -> Expr:
         other = as_expression(exponent)
         text = f"({self} ** {other})"
-        return Expr(partial(_applied, pc.power, (self, other), text), text, (self, other))
+        return _of_kernel(partial(_applied, pc.power, (self, other), text), text, (self, other))
 
     __pow__ = power
 
     def round(self, ndigits: int = 0) -> Expr:
-        return Expr(
+        return _of_kernel(
             partial(_called_with, pc.round, self, {"ndigits": ndigits}),
             f"{self}.round({ndigits})",
             (self,),
         )
 
     def fill_null(self, value: object) -> Expr:
-        return Expr(
+        return _of_kernel(
             partial(_called_with, filled, self, {"fill_value": value}),
             f"{self}.fill_null({value!r})",
             (self,),
@@ -359,7 +390,11 @@ def as_expression(value: Any) -> Expr:
 
 
 def _options(values: Any) -> Expr:
-    return values if isinstance(values, LiteralExpr) else lit([*values])
+    if isinstance(values, LiteralExpr):
+        return values
+    if isinstance(values, Expr) or not isinstance(values, Iterable):
+        raise TypeError(f"is_in takes a list of values, or lit of one; got {values!r}")
+    return lit([*values])
 
 
 class UnaryExpr(Expr):
@@ -432,8 +467,8 @@ class AliasExpr(Expr):
     def structurally_equals(self, other: Any) -> bool:
         return super().structurally_equals(other) and self.expr.structurally_equals(other.expr)
 
-    def added_to(self, block: Block, name: Text) -> Block:
-        return self.expr.added_to(block, name)
+    def columns_of(self, block: Block, name: Text) -> Iterable[tuple[Text, Column | pa.Scalar]]:
+        return self.expr.columns_of(block, name)
 
 
 def is_nan(value: Expr) -> Expr:
@@ -445,7 +480,14 @@ def _unary(kernel: str, a: Expr, arrow: Callable[[Any], Any] | None = None) -> E
     function = getattr(pc, kernel)
     pushed = arrow(a._arrow) if arrow is not None and a._arrow is not None else None
     text = f"{kernel}({a})"
-    return Expr(partial(_applied, function, (a,), text), text, (a,), pushed, kernel=kernel)
+    return _of_kernel(partial(_applied, function, (a,), text), text, (a,), pushed, kernel=kernel)
+
+
+def _of_kernel(*made_of: Any, **known: Any) -> Expr:
+    """An expression that calls one of Arrow's functions; of a class that stands on this one."""
+    from skate.data._expressions.functions import KernelExpr
+
+    return KernelExpr(*made_of, **known)
 
 
 def _computed(op: Operation, *operands: Expr) -> dict[str, Any]:
@@ -531,15 +573,22 @@ class WithColumns:
 
     def __call__(self, blocks: Iterator[Block]) -> Iterator[Block]:
         for block in blocks:
-            for name, expression in self.columns:
-                block = expression.added_to(block, name)
-            yield block
+            yield with_columns(block, self.columns)
+
+
+def with_columns(block: Block, columns: Iterable[tuple[str, Expr]]) -> Block:
+    """The block with columns replaced and added, all of them computed from the block as it was."""
+    made = [pair for name, each in columns for pair in each.columns_of(block, name)]
+    for name, value in made:
+        block = set_column(block, name, value)
+    return block
 
 
 def set_column(block: Block, name: str, value: Column | pa.Scalar) -> Block:
     """The block with a column replaced or, at the end, added."""
     if isinstance(value, pa.Scalar):
-        value = pa.repeat(value, block.num_rows)
+        rows = block.num_rows  # Arrow repeats a list once at least
+        value = pa.repeat(value, rows) if rows else pa.nulls(0, value.type)
     if name in block.column_names:
         return block.set_column(block.column_names.index(name), name, value)
     return block.append_column(name, value)

@@ -68,6 +68,38 @@ class UDFExpr(Expr):
         return result if kind is None or result.type == kind else pc.cast(result, kind)
 
 
+class KernelExpr(UDFExpr):
+    """One of Arrow's functions on columns, such as `col("x").ceil()`: there is no user's code in
+    it, so that it is evaluated as any other expression is.
+
+    Args:
+        evaluate: What gives the column for a block.
+        text: How it is printed.
+        parts: The expressions that it is computed from.
+        **known: As in `Expr`.
+    """
+
+    def __init__(
+        self,
+        evaluate: Callable[[Block], Any],
+        text: str,
+        parts: Sequence[Expr],
+        arrow: pc.Expression | None = None,
+        **known: Any,
+    ) -> None:
+        self.args: list[Expr] = [*parts]
+        self.kwargs: dict[str, Expr] = {}
+        Expr.__init__(self, evaluate, text, parts, arrow, **known)
+
+    @property
+    def fn(self) -> Callable[..., Any]:
+        """What gives the column for a block."""
+        return self._evaluate
+
+    def structurally_equals(self, other: Any) -> bool:
+        return Expr.structurally_equals(self, other)
+
+
 def _made_of(expression: UDFExpr) -> tuple[Any, ...]:
     function = expression._function
     return (function.fn, function.constructor_args, function.constructor_kwargs)

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import uuid as uuids
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from skate.data._arrow.blocks import Block
 from skate.data._arrow.compute import pc
-from skate.data._expressions.expression import Expr, col, set_column
-
-if TYPE_CHECKING:
-    pass
+from skate.data._expressions.expression import Expr, col
 
 
 class RowPosition(NamedTuple):
@@ -137,31 +134,68 @@ def download(uri_column_name: str, *, filesystem: object = None) -> Expr:
 
 
 class UnnestExpr(Expr):
-    """One column per key of a dictionary."""
+    """One column per key of a dictionary.
 
-    def __init__(self, inner: Expr) -> None:
-        super().__init__(inner._evaluate, f"unnest({inner})", (inner,))
+    Args:
+        expr: The expression that gives dictionaries.
+    """
+
+    def __init__(self, expr: Expr) -> None:
+        self.expr = expr
+        super().__init__(expr._evaluate, f"unnest({expr})", (expr,))
 
     @property
     def name(self) -> str:
         return self._text
 
     def alias(self, name: str) -> Expr:
-        raise TypeError(f"{self} makes several columns, named by the keys: it has no alias")
+        raise TypeError(f"{self} cannot be aliased: it makes several columns, named by the keys")
 
-    def added_to(self, block: Block, name: str) -> Block:
+    def to_pyarrow(self) -> pc.Expression:
+        raise TypeError(f"{self} expands to multiple columns, which pyarrow has no expression for")
+
+    def expand_projection(self, input_schema: pa.Schema | None) -> list[Expr]:
+        """Return one expression per key.
+
+        Args:
+            input_schema: That of the blocks; None if it is not known.
+
+        Raises:
+            ValueError: If the keys are not known without the rows.
+            TypeError: If they are no dictionaries.
+        """
+        from skate.data._expressions.result_types import type_of
+
+        kind = type_of(self.expr, pa.schema([]) if input_schema is None else input_schema)
+        if kind is None:
+            raise ValueError(
+                f"the keys of {self} have to be known when the plan is built: name a column of "
+                "the schema, or use a function with @udf(return_dtype=DataType.struct(...))"
+            )
+        _check_struct(self, kind)
+        fields = [field.name for field in kind]
+        return [self.expr.struct.field_by_index(n).alias(name) for n, name in enumerate(fields)]
+
+    def columns_of(self, block: Block, name: str) -> Iterable[tuple[str, Any]]:
         column = self.evaluate(block)
-        if not pa.types.is_struct(column.type):
-            raise TypeError(f"{self} needs a column of dictionaries; got {column.type}")
-        for number, field in enumerate(column.type):
-            block = set_column(block, field.name, pc.struct_field(column, number))
-        return block
+        _check_struct(self, column.type)
+        names = [field.name for field in column.type]
+        return [(key, pc.struct_field(column, number)) for number, key in enumerate(names)]
+
+
+def _check_struct(expression: UnnestExpr, kind: pa.DataType) -> None:
+    if not pa.types.is_struct(kind):
+        raise TypeError(
+            f"{expression} needs a struct-typed expression, which gives dictionaries; got {kind}"
+        )
 
 
 def unnest(expr: object) -> Expr:
     """A column for each key of a column of dictionaries, for `with_columns`."""
-    if not isinstance(expr, Expr) or isinstance(expr, UnnestExpr):
-        raise TypeError(f"unnest takes an expression that gives dictionaries; got {expr!r}")
+    if isinstance(expr, UnnestExpr):
+        raise TypeError(f"unnest cannot be nested: {expr} makes several columns already")
+    if not isinstance(expr, Expr):
+        raise TypeError(f"unnest expects an expression that gives dictionaries; got {expr!r}")
     return UnnestExpr(expr)
 
 
@@ -175,8 +209,8 @@ class StarExpr(Expr):
     def name(self) -> str:
         return self._text
 
-    def added_to(self, block: Block, name: str) -> Block:
-        return block
+    def columns_of(self, block: Block, name: str) -> Iterable[tuple[str, Any]]:
+        return []
 
 
 def star() -> Expr:

@@ -32,11 +32,11 @@ class Namespace:
     def _apply(
         self, method: str, function: Callable[..., Column], op: str = "", **arguments: object
     ) -> Expr:
-        from skate.data._expressions.expression import Expr
+        from skate.data._expressions.functions import KernelExpr
 
         inner = self._expression
         text = f"{inner}.{self.name}.{method}"
-        return Expr(
+        return KernelExpr(
             lambda block: function(inner.evaluate(block)),
             text,
             (inner,),
@@ -162,7 +162,7 @@ class Lists(Namespace):
         if isinstance(key, slice):
             return self.slice(key.start, key.stop, key.step)
         if not isinstance(key, int):
-            raise TypeError(f"lists are indexed by numbers and slices; got {key!r}")
+            raise TypeError(f"List indices must be integers or slices; got {key!r}")
         return self.get(key)
 
     def slice(
@@ -249,8 +249,10 @@ class Structs(Namespace):
     def field_by_index(self, index: int) -> Expr:
         return self._apply(f"field_by_index({index})", lambda x: pc.struct_field(x, index))
 
-    def __getitem__(self, field_name: str) -> Expr:
-        return self.field(field_name)
+    def __getitem__(self, key: str | int) -> Expr:
+        if not isinstance(key, (str, int)):
+            raise TypeError(f"Struct indices must be strings or integers; got {key!r}")
+        return self.field(key) if isinstance(key, str) else self.field_by_index(key)
 
 
 class Maps(Namespace):

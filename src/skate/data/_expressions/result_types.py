@@ -12,14 +12,15 @@ from skate.data._expressions.expression import (
     LiteralExpr,
     UnaryExpr,
 )
-from skate.data._expressions.functions import UDFExpr
+from skate.data._expressions.functions import KernelExpr, UDFExpr
 from skate.data._expressions.generated import DownloadExpr, StarExpr, UnnestExpr
 from skate.data._expressions.operations import Operation
 from skate.data.datatype import DataType
 
 
 def data_type_of(expression: Expr) -> DataType:
-    """Return the type of the result, as a literal, a cast or a function declares it.
+    """Return the type of the result, as a literal, a cast or a function declares it, and truth
+    values of `~`, `is_null` and `is_not_null`.
 
     Args:
         expression: The expression.
@@ -27,6 +28,8 @@ def data_type_of(expression: Expr) -> DataType:
     Returns:
         `DataType(object)` for what depends on the columns.
     """
+    if isinstance(_without_alias(expression), UnaryExpr):
+        return DataType(pa.bool_())
     arguments = expression.arguments
     declared = arguments["value"].type if expression.kernel == "literal" else arguments.get("type")
     return DataType(object if declared is None else declared)
@@ -46,20 +49,26 @@ def field_of(expression: Expr, schema: pa.Schema) -> pa.Field | None:
     inner = _without_alias(expression)
     if isinstance(inner, ColumnExpr) and inner.name in schema.names:
         return schema.field(inner.name).with_name(expression.name)
-    kind = _type_of(inner, schema)
+    kind = type_of(inner, schema)
     if kind is None or expression.name is None:
         return None
     return pa.field(expression.name, kind, nullable=is_nullable(inner, schema))
 
 
-def _type_of(expression: Expr, schema: pa.Schema) -> pa.DataType | None:
+def type_of(expression: Expr, schema: pa.Schema) -> pa.DataType | None:
+    """Return the type of the result; None where it shows with the rows only.
+
+    Args:
+        expression: The expression.
+        schema: The columns that there are.
+    """
     if isinstance(expression, (StarExpr, UnnestExpr)):
         return None
-    if isinstance(expression, UDFExpr):
+    if isinstance(expression, UDFExpr) and not isinstance(expression, KernelExpr):
         return expression.arguments["type"]
     if isinstance(expression, DownloadExpr):
         return pa.binary()
-    if not all(isinstance(_type_of(part, schema), pa.DataType) for part in expression.parts):
+    if not all(isinstance(type_of(part, schema), pa.DataType) for part in expression.parts):
         return None
     try:
         return expression.get_type(schema)

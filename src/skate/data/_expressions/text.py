@@ -34,6 +34,8 @@ def _parsed(node: object, text: str) -> Expr:
         for part in parts[1:]:
             total = total & part if isinstance(node.op, ast.And) else total | part
         return total
+    if isinstance(node, ast.UnaryOp) and _is_negative_number(node):
+        return lit(ast.literal_eval(node))  # files can be filtered by it
     if isinstance(node, ast.UnaryOp):
         inner = _parsed(node.operand, text)
         return -inner if isinstance(node.op, ast.USub) else ~inner
@@ -45,6 +47,11 @@ def _parsed(node: object, text: str) -> Expr:
     if isinstance(node, ast.Call):
         return _applied(node, text)
     raise ValueError(f"cannot understand the expression {text!r}")
+
+
+def _is_negative_number(node: ast.UnaryOp) -> bool:
+    number = isinstance(node.operand, ast.Constant) and type(node.operand.value) in (int, float)
+    return number and isinstance(node.op, ast.USub)
 
 
 def _applied(node: ast.Call, text: str) -> Expr:

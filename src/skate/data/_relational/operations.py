@@ -48,9 +48,7 @@ def lowered_step(step: Step, frame: Frame) -> Frame:
             raise UnlikeArrowError
         return replace(frame, lazy=frame.lazy.filter(lowered(step.expression, frame.schema)))
     if isinstance(step, WithColumns):
-        for name, expression in step.columns:
-            frame = _with_column(frame, name, expression)
-        return frame
+        return _with_columns(frame, step)
     schema = next(step(iter([frame.schema.empty_table()]))).schema
     return frame.renamed(schema) if isinstance(step, RenameColumns) else frame.selected(schema)
 
@@ -62,14 +60,16 @@ def _type_of(expression: Expr, schema: pa.Schema) -> pa.DataType:
         raise UnlikeArrowError from None
 
 
-def _with_column(frame: Frame, name: str, expression: Expr) -> Frame:
-    if expression.kernel == "literal" and not _is_plain_literal(expression):
+def _with_columns(frame: Frame, step: WithColumns) -> Frame:
+    if any(e.kernel == "literal" and not _is_plain_literal(e) for _, e in step.columns):
         raise UnlikeArrowError
-    column = lowered(expression, frame.schema)
-    schema = expression.added_to(frame.schema.empty_table(), name).schema
-    held = {other: kept for other, kept in frame.held.items() if other != name}
-    wanted = polars_type(schema.field(name).type)
-    lazy = frame.lazy.with_columns(column.cast(wanted).alias(name))
+    made = {name: lowered(expression, frame.schema) for name, expression in step.columns}
+    schema = next(step(iter([frame.schema.empty_table()]))).schema
+    held = {other: kept for other, kept in frame.held.items() if other not in made}
+    lazy = frame.lazy.with_columns(
+        column.cast(polars_type(schema.field(name).type)).alias(name)
+        for name, column in made.items()
+    )
     return replace(frame, lazy=lazy, schema=schema, held=held)
 
 

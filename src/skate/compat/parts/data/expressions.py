@@ -29,4 +29,11 @@ def expand_star_exprs(exprs: Sequence[Expr], input_schema: pa.Schema | None) -> 
     return [each for some in listed for each in some]
 
 
-__all__ = ["expand_star_exprs", "exprlist_to_fields"]
+def expand_projection_exprs(
+    exprs: Sequence[Expr], input_schema: pa.Schema | None
+) -> Sequence[Expr]:
+    """Return the same with one expression per column where one stood for several."""
+    return [one for each in exprs for one in each.expand_projection(input_schema)]
+
+
+__all__ = ["expand_projection_exprs", "expand_star_exprs", "exprlist_to_fields"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from enum import Enum
 from importlib import import_module
 from itertools import pairwise
@@ -12,6 +13,8 @@ import pyarrow as pa
 from skate.compat.parts.core.retry import call_with_retry, iterate_with_retry
 from skate.data._arrow.blocks import block_of_batch, block_of_rows, common_schema, concat
 from skate.data._arrow.blocks import compact as combine_chunks
+from skate.data._expressions.text import parse
+from skate.data._io.paths import resolve
 
 KiB, MiB, GiB = 1 << 10, 1 << 20, 1 << 30
 FILE_SIZE_FETCH_PARALLELIZATION_THRESHOLD = 16
@@ -72,6 +75,20 @@ def eval_expr(expr: Any, block: Any) -> Any:
     if not hasattr(result, "to_pandas"):
         return result.as_py()
     return result if isinstance(block, pa.Table) else result.to_pandas()
+
+
+class ExpressionEvaluator:
+    """Conditions that were written as text."""
+
+    @staticmethod
+    def get_filters(expression: str) -> Any:
+        """The condition as pyarrow knows it, for the readers of files."""
+        return parse(expression).to_pyarrow()
+
+    @staticmethod
+    def parse_native_expression(expression: str) -> Any:
+        """The condition as an expression on columns."""
+        return parse(expression)
 
 
 def _check_import(obj: object, *, module: str, package: str) -> None:
@@ -158,6 +175,23 @@ def _unwrap_protocol(path: object) -> str:
     return str(path).partition("://")[2] or str(path)
 
 
+def _has_file_extension(path: str, extensions: list[str] | None) -> bool:
+    """Whether a path ends with one of these, in capitals or not; a query behind it is left out."""
+    ends = tuple(f".{each.lower().lstrip('.')}" for each in extensions or ())
+    return extensions is None or path.partition("?")[0].lower().endswith(ends)
+
+
+def _resolve_paths_and_filesystem(paths: Any, filesystem: object = None) -> tuple[list[str], Any]:
+    """Paths as their file system has them; those of this machine as they were written."""
+    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    found = [resolve(path, filesystem) for path in given]
+    texts = [os.fspath(path) for path in given]
+    places = [
+        place if "://" in text else text for text, (_, place) in zip(texts, found, strict=True)
+    ]
+    return places, found[0][0]
+
+
 def _version(text: str) -> object:
     return import_module("packaging.version").parse(text)
 
@@ -170,6 +204,7 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "DelegatingBlockBuilder",
+    "ExpressionEvaluator",
     "GiB",
     "JoinType",
     "KiB",
