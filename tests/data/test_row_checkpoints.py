@@ -123,7 +123,7 @@ class TestWrites:
         ds.write_parquet(tmp_path / "out")
         first = min((tmp_path / "ids").iterdir())
         first.rename(first.with_suffix(".pending.parquet"))
-        (tmp_path / "ids" / "half.pending.parquet").write_bytes(b"PAR1")
+        (tmp_path / "ids" / f"{'0' * 32}_000000.pending.parquet").write_bytes(b"PAR1")
         ds.write_parquet(tmp_path / "out")
         assert written(tmp_path / "out") == noted(tmp_path) == list(range(20))
 
@@ -153,7 +153,47 @@ class TestWrites:
         assert sorted(first.rows + second.rows) == list(range(20))
 
 
+class TestFilesOfOthers:
+    def test_only_ids_are_removed(self, context, source, tmp_path):
+        context.checkpoint_config = config(tmp_path)
+        own, inner = tmp_path / "ids" / "own.parquet", tmp_path / "ids" / "a" / "b.parquet"
+        inner.parent.mkdir(parents=True)
+        for place in (own, inner):
+            pq.write_table(pa.table({"id": [3]}), place)
+        rows_of_files(source).write_parquet(tmp_path / "out")
+        assert own.exists()
+        assert inner.exists()
+        assert [path for path in (tmp_path / "ids").iterdir() if path != own] == [inner.parent]
+
+    def test_they_count_as_ids(self, context, source, tmp_path):
+        context.checkpoint_config = config(tmp_path)
+        (tmp_path / "ids").mkdir()
+        pq.write_table(pa.table({"id": [3]}), tmp_path / "ids" / "own.parquet")
+        rows_of_files(source).write_parquet(tmp_path / "out")
+        assert written(tmp_path / "out") == sorted(set(range(20)) - {3})
+
+    def test_what_only_looks_pending_stays(self, context, source, tmp_path):
+        context.checkpoint_config = config(tmp_path)
+        place = tmp_path / "ids" / "mine.pending.parquet"
+        place.parent.mkdir()
+        pq.write_table(pa.table({"id": [3]}), place)
+        rows_of_files(source).write_parquet(tmp_path / "out")
+        assert place.exists()
+
+
 class TestErrors:
+    @pytest.mark.parametrize("out", ["ids", "ids/out", "."])
+    def test_rows_and_ids_have_folders_of_their_own(self, context, source, tmp_path, out):
+        context.checkpoint_config = config(tmp_path)
+        with pytest.raises(ValueError, match="one inside of the other"):
+            rows_of_files(source).write_parquet(tmp_path / out)
+        assert not (tmp_path / "ids").exists()
+
+    def test_folders_may_begin_alike(self, context, source, tmp_path):
+        context.checkpoint_config = config(tmp_path)
+        rows_of_files(source).write_parquet(tmp_path / "ids_and_more")
+        assert written(tmp_path / "ids_and_more") == list(range(20))
+
     def test_ids_have_to_be_there_at_the_end(self, context, source, tmp_path):
         context.checkpoint_config = config(tmp_path)
         with pytest.raises(ValueError, match="ID column id is absent"):

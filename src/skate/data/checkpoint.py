@@ -42,9 +42,11 @@ class CheckpointConfig:
         id_column: The column of ids: each row has another one, from the file that is read to the
             file that is written.
         checkpoint_path: The folder for Parquet files with the ids, an absolute path or an address
-            such as "s3://bucket/ids"; None takes "ray_data_checkpoint" in the folder that the
-            variable RAY_DATA_CHECKPOINT_PATH_BUCKET names.
-        delete_checkpoint_on_success: Whether the ids are removed when all rows are written.
+            such as "s3://bucket/ids", neither inside of the folder that is written to nor around
+            it; None takes "ray_data_checkpoint" in the folder that the variable
+            RAY_DATA_CHECKPOINT_PATH_BUCKET names. Files of others there are read as ids, too.
+        delete_checkpoint_on_success: Whether the ids that such writes have noted are removed when
+            all rows are written; files of others stay.
         override_filesystem: The file system of `checkpoint_path`; None finds it by the path.
         override_backend: What `backend` says; deprecated.
         write_num_threads: Without effect: whoever writes a file notes its ids.

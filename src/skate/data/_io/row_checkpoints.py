@@ -5,12 +5,15 @@
                       <write>_<block>.parquet           … and are written
 
 A run begins by removing what is pending, with its files: nobody knows whether they are complete.
+Other Parquet files in the folder count as ids, too, as those that another program has noted; they
+are read, and never removed.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import re
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -35,6 +38,7 @@ _Part = TypeVar("_Part", bound=tuple[str, Block])
 _log = logging.getLogger("skate.data")
 _ENDING, _PENDING = ".parquet", ".pending.parquet"
 _FILES = b"skate.files"
+_OWN = re.compile(r"[0-9a-f]{32}_\d{6,}(\.pending)?\.parquet")  # what `_pending` and `_commit` name
 
 
 @dataclass
@@ -83,9 +87,11 @@ class RunWithIds(WriteRun):
 
     def begin(self, output: OutputFolder | None) -> None:
         """Clean up after a run that was cut short, and leave out what others have written."""
+        if output is not None:
+            self._check_apart(output)
         self._system.create_dir(self._folder, recursive=True)
         if output is not None:
-            for place in self._places():
+            for place in self._own_places():
                 if place.endswith(_PENDING):
                     self._undo(place, output)
         places = [place for place in self._places() if not place.endswith(_PENDING)]
@@ -102,8 +108,28 @@ class RunWithIds(WriteRun):
     def _folder(self) -> str:
         return self.config._folder.rstrip("/")
 
+    def _check_apart(self, output: OutputFolder) -> None:
+        """Raise if rows would be taken for ids, or ids for rows."""
+        if output.filesystem != self._system:
+            return
+        ids, rows = f"{self._folder}/", f"{output.path.rstrip('/')}/"
+        if ids.startswith(rows) or rows.startswith(ids):
+            raise ValueError(
+                f"checkpoint_path {self._folder!r} and the folder {output.path!r} that is written "
+                "to are one inside of the other, so that ids would be read as rows, or rows as "
+                "ids: take a checkpoint_path of its own, beside it"
+            )
+
     def _places(self) -> list[str]:
-        selector = pafs.FileSelector(self._folder, recursive=True, allow_not_found=True)
+        return self._found(recursive=True)
+
+    def _own_places(self) -> list[str]:
+        """Find what runs have noted: only that may be removed."""
+        found = self._found(recursive=False)
+        return [place for place in found if _OWN.fullmatch(place.rpartition("/")[2])]
+
+    def _found(self, *, recursive: bool) -> list[str]:
+        selector = pafs.FileSelector(self._folder, recursive=recursive, allow_not_found=True)
         infos = with_retries(lambda: self._system.get_file_info(selector))
         return sorted(info.path for info in infos if info.path.endswith(_ENDING))
 
@@ -146,7 +172,7 @@ class RunWithIds(WriteRun):
         return WithoutIds(self.config.id_column, ids.combine_chunks())
 
     def _remove_ids(self) -> None:
-        for place in self._places():
+        for place in self._own_places():
             self._system.delete_file(place)
         if not self._system.get_file_info(pafs.FileSelector(self._folder, allow_not_found=True)):
             self._system.delete_dir(self._folder)
