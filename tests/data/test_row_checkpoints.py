@@ -153,6 +153,69 @@ class TestWrites:
         assert sorted(first.rows + second.rows) == list(range(20))
 
 
+class TestPlans:
+    """Rows are left out where that changes no other row."""
+
+    @pytest.fixture
+    def twice(self, context, tmp_path):
+        """Write a dataset twice; the ids of what each of both has written."""
+        context.checkpoint_config = config(tmp_path, delete_checkpoint_on_success=False)
+
+        def write(ds: skate.data.Dataset) -> list[list[int]]:
+            ds.write_parquet(tmp_path / "first")
+            ds.write_parquet(tmp_path / "second")
+            folders = [tmp_path / "first", tmp_path / "second"]
+            return [written(folder) if folder.exists() else [] for folder in folders]
+
+        return write
+
+    def test_limits(self, source, twice):
+        assert twice(rows_of_files(source).limit(2)) == [[0, 1], []]
+
+    def test_joins_with_rows_without_ids(self, source, tmp_path, twice):
+        pq.write_table(pa.table({"x": [0, 4], "y": [1, 2]}), tmp_path / "other.parquet")
+        other = skate.data.read_parquet(str(tmp_path / "other.parquet"))
+        joined = rows_of_files(source).join(other, "inner", 2, on=("x",))
+        assert twice(joined) == [[0, 2], []]
+
+    def test_groups(self, source, twice):
+        assert twice(rows_of_files(source).groupby("id").sum("x")) == [list(range(20)), []]
+
+    def test_ids_that_a_function_makes(self, source, twice):
+        ds = skate.data.read_parquet(source, columns=["x"])
+        numbered = ds.map_batches(lambda batch: {"id": batch["x"] // 2, "x": batch["x"]})
+        assert twice(numbered) == [list(range(20)), []]
+
+    def test_ids_under_another_name(self, source, twice):
+        ds = rows_of_files(source).drop_columns(["id"]).rename_columns({"x": "id"})
+        assert twice(ds) == [list(range(0, 40, 2)), []]
+
+    @pytest.mark.parametrize(
+        "reordered",
+        [
+            lambda ds: ds.repartition(2),
+            lambda ds: ds.repartition(target_num_rows_per_block=3),
+            lambda ds: ds.sort("x", descending=True),
+            lambda ds: ds.random_shuffle(seed=1),
+            lambda ds: ds.randomize_block_order(seed=1),
+            lambda ds: ds.union(skate.data.range(0)),
+        ],
+    )
+    def test_functions_below_what_only_reorders_are_spared(
+        self, source, tmp_path, twice, reordered
+    ):
+        seen = tmp_path / "seen"
+
+        def see(batch):
+            with seen.open("a") as file:
+                file.write("".join(f"{i}\n" for i in batch["id"]))
+            return batch
+
+        everything = list(range(20))
+        assert twice(reordered(rows_of_files(source).map_batches(see))) == [everything, []]
+        assert sorted(map(int, seen.read_text().split())) == everything
+
+
 class TestFilesOfOthers:
     def test_only_ids_are_removed(self, context, source, tmp_path):
         context.checkpoint_config = config(tmp_path)

@@ -39,8 +39,9 @@ class CheckpointConfig:
     """Note the ids of rows as they are written, and leave them out the next time.
 
     Args:
-        id_column: The column of ids: each row has another one, from the file that is read to the
-            file that is written.
+        id_column: The column of ids: each row has another one, and keeps it from where it is read,
+            or made, to where it is written. Limits, joins and groups see all rows in each run:
+            what is noted is left out after them.
         checkpoint_path: The folder for Parquet files with the ids, an absolute path or an address
             such as "s3://bucket/ids", neither inside of the folder that is written to nor around
             it; None takes "ray_data_checkpoint" in the folder that the variable

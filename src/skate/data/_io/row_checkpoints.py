@@ -25,9 +25,11 @@ import pyarrow.fs as pafs
 
 from skate.data._arrow.blocks import Block, check_columns
 from skate.data._arrow.compute import pc
+from skate.data._execution.exchange import Union
 from skate.data._io.file_writers import check_inside
 from skate.data._io.retries import with_retries
 from skate.data._plan import nodes as plan
+from skate.data._plan.static_schema import SAME_ROWS, static_schema
 
 if TYPE_CHECKING:
     from skate.data._io.file_writers import OutputFolder
@@ -227,7 +229,14 @@ def warn_without_ids(context: DataContext, what: str) -> None:
 
 
 def _without(node: plan.Node, step: WithoutIds) -> plan.Node:
-    """The plan, with rows left out wherever it reads."""
-    if isinstance(node, plan.Read):
-        return plan.Map(node, step, "CheckpointFilter")
-    return plan.with_inputs(node, lambda below: _without(below, step))
+    """Return the plan with rows left out as early as that changes no others: limits, joins and
+    groups have to see all rows, and a read may lack the ids that a function makes."""
+    passes = isinstance(node, (plan.Map, Union, *SAME_ROWS))
+    if passes and all(_may_have(each, step.column) for each in node.inputs):
+        return plan.with_inputs(node, lambda below: _without(below, step))
+    return plan.Map(node, step, "CheckpointFilter")
+
+
+def _may_have(node: plan.Node, column: str) -> bool:
+    schema = static_schema(node)
+    return schema is None or column in schema.names
