@@ -10,11 +10,14 @@ import pytest
 
 import skate.data
 from skate.data import DataContext
+from skate.data._io.file_writers import OutputExistsError
+from skate.data._io.row_checkpoints import RunWithIds
 from skate.data.checkpoint import (
     CheckpointBackend,
     CheckpointConfig,
     InvalidCheckpointingConfig,
 )
+from skate.data.datasource import BlockBasedFileDatasink, FilenameProvider, RowBasedFileDatasink
 
 
 @pytest.fixture
@@ -64,6 +67,80 @@ class FailingSink(skate.data.Datasink[None]):
         if self.fails_at in ids:
             raise OSError("the disk is full")
         self.rows.extend(ids)
+
+
+class BlocksToFiles(BlockBasedFileDatasink):
+    """Writes blocks as Parquet."""
+
+    def write_block_to_file(self, block, file) -> None:
+        pq.write_table(block.to_arrow(), file)
+
+
+class RowsToFiles(RowBasedFileDatasink):
+    """Writes each row as Parquet."""
+
+    def write_row_to_file(self, row, file) -> None:
+        pq.write_table(pa.table({name: [value] for name, value in row.items()}), file)
+
+
+class SameNames(FilenameProvider):
+    """Names files alike in each run."""
+
+    def get_filename_for_task(self, write_uuid: str, task_index: int) -> str:
+        return f"{task_index}.parquet"
+
+
+@pytest.fixture
+def killed_before_notes_count(monkeypatch):
+    """Let a block pass as a kill would find it: its files are written, its note is pending."""
+
+    def die(run: RunWithIds, pending: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(RunWithIds, "_commit", die)
+    return monkeypatch
+
+
+class TestKills:
+    @pytest.mark.parametrize("sink", [BlocksToFiles, RowsToFiles])
+    def test_files_of_sinks_are_written_anew(
+        self, context, source, tmp_path, killed_before_notes_count, sink
+    ):
+        context.checkpoint_config = config(tmp_path)
+        ds = rows_of_files(source)
+        with pytest.raises(KeyboardInterrupt):
+            ds.write_datasink(sink(str(tmp_path / "out"), file_format="parquet"), concurrency=1)
+        assert written(tmp_path / "out")
+        killed_before_notes_count.undo()
+        ds.write_datasink(sink(str(tmp_path / "out"), file_format="parquet"))
+        assert written(tmp_path / "out") == list(range(20))
+
+    def test_other_sinks_are_told_again(
+        self, context, source, tmp_path, killed_before_notes_count
+    ):
+        context.checkpoint_config = config(tmp_path, delete_checkpoint_on_success=False)
+        sink = FailingSink(None)
+        with pytest.raises(KeyboardInterrupt):
+            rows_of_files(source).write_datasink(sink, concurrency=1)
+        assert sink.rows
+        killed_before_notes_count.undo()
+        rows_of_files(source).write_datasink(sink)
+        assert set(sink.rows) == set(noted(tmp_path)) == set(range(20))
+        assert len(noted(tmp_path)) == 20
+
+    def test_files_that_count_are_never_taken_back(self, context, source, tmp_path):
+        context.checkpoint_config = config(tmp_path, delete_checkpoint_on_success=False)
+
+        def write(rows: skate.data.Dataset) -> None:
+            sink = BlocksToFiles(str(tmp_path / "out"), filename_provider=SameNames())
+            rows.write_datasink(sink, concurrency=1)
+
+        write(rows_of_files(source).limit(2))
+        for _ in range(2):
+            with pytest.raises(OutputExistsError, match="would be called"):
+                write(rows_of_files(source))
+        assert set(range(2)) <= set(written(tmp_path / "out"))
+        assert written(tmp_path / "out") == noted(tmp_path)
 
 
 class TestWrites:
@@ -245,6 +322,11 @@ class TestFilesOfOthers:
 
 
 class TestErrors:
+    def test_rows_of_sinks_and_ids_have_folders_of_their_own(self, context, source, tmp_path):
+        context.checkpoint_config = config(tmp_path)
+        with pytest.raises(ValueError, match="one inside of the other"):
+            rows_of_files(source).write_datasink(BlocksToFiles(str(tmp_path / "ids")))
+
     @pytest.mark.parametrize("out", ["ids", "ids/out", "."])
     def test_rows_and_ids_have_folders_of_their_own(self, context, source, tmp_path, out):
         context.checkpoint_config = config(tmp_path)

@@ -15,8 +15,8 @@ import json
 import logging
 import re
 import warnings
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -55,8 +55,12 @@ class WriteRun:
         """Yield the files of a block, to be written one after the other."""
         yield from parts
 
-    def note(self, block: Block, number: int) -> None:
-        """Note that a block is written."""
+    @contextmanager
+    def noting(
+        self, block: Block, number: int, names: Callable[[], Sequence[str]]
+    ) -> Iterator[None]:
+        """Note a block that is written meanwhile, to files of these names."""
+        yield
 
     def finish(self) -> None:
         """Note that all is written."""
@@ -67,17 +71,27 @@ class RunWithIds(WriteRun):
     """One that notes ids."""
 
     config: CheckpointConfig
+    output: OutputFolder | None
     file_by_file = True
 
     def noted(self, block: Block, number: int, parts: Iterable[_Part]) -> Iterator[_Part]:
         known = list(parts)
-        pending = self._pending(block, number, [name for name, _ in known])
-        yield from known
-        self._commit(pending)
+        with self.noting(block, number, lambda: [name for name, _ in known]):
+            yield from known
 
-    def note(self, block: Block, number: int) -> None:
-        if block.num_rows:
+    @contextmanager
+    def noting(
+        self, block: Block, number: int, names: Callable[[], Sequence[str]]
+    ) -> Iterator[None]:
+        if self.output is None:  # there is nothing that could be taken back
+            yield
             self._commit(self._pending(block, number, []))
+            return
+        files = list(names())
+        self.output.announce(files)  # a note names only what is its own to take back
+        pending = self._pending(block, number, files)
+        yield
+        self._commit(pending)
 
     def finish(self) -> None:
         if not self.config.delete_checkpoint_on_success:
@@ -87,15 +101,14 @@ class RunWithIds(WriteRun):
         except OSError:
             _log.warning("The ids in %s could not be removed.", self._folder, exc_info=True)
 
-    def begin(self, output: OutputFolder | None) -> None:
+    def begin(self) -> None:
         """Clean up after a run that was cut short, and leave out what others have written."""
-        if output is not None:
-            self._check_apart(output)
+        if self.output is not None:
+            self._check_apart(self.output)
         self._system.create_dir(self._folder, recursive=True)
-        if output is not None:
-            for place in self._own_places():
-                if place.endswith(_PENDING):
-                    self._undo(place, output)
+        for place in self._own_places():
+            if place.endswith(_PENDING):
+                self._undo(place)
         places = [place for place in self._places() if not place.endswith(_PENDING)]
         chosen = self.config.checkpoint_path_partition_filter
         places = places if chosen is None else chosen(places)
@@ -152,19 +165,25 @@ class RunWithIds(WriteRun):
     def _commit(self, pending: str) -> None:
         self._system.move(pending, pending.removesuffix(_PENDING) + _ENDING)
 
-    def _undo(self, place: str, output: OutputFolder) -> None:
-        from pyarrow import parquet
-
-        names: list[str] = []
-        with suppress(pa.ArrowInvalid):  # cut short before any of its files was begun
-            metadata = parquet.read_schema(place, filesystem=self._system).metadata or {}
-            names = json.loads(metadata.get(_FILES, b"[]"))
+    def _undo(self, place: str) -> None:
+        names, output = self._names_in(place), self.output
+        if names and output is None:
+            return  # the next run that writes files needs it
         for name in names:
+            assert output is not None
             written = output.place_of(name)
             check_inside(output.path, written)
             with suppress(FileNotFoundError):
                 output.filesystem.delete_file(written)
         self._system.delete_file(place)
+
+    def _names_in(self, place: str) -> list[str]:
+        from pyarrow import parquet
+
+        with suppress(pa.ArrowInvalid):  # cut short before any of its files was begun
+            metadata = parquet.read_schema(place, filesystem=self._system).metadata or {}
+            return list(json.loads(metadata.get(_FILES, b"[]")))
+        return []
 
     def _step(self, places: list[str]) -> WithoutIds:
         from pyarrow import dataset
@@ -213,8 +232,8 @@ def run_of_write(
     if not all(isinstance(each, plan.Read) or each.inputs for each in plan.walk(node)):
         warn_without_ids(context, "rows that are not read from somewhere")
         return WriteRun(node, write_uuid)
-    run = RunWithIds(node, write_uuid, config)
-    run.begin(output)
+    run = RunWithIds(node, write_uuid, config, output)
+    run.begin()
     return run
 
 
