@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from skate.data._arrow.blocks import Block, check_columns
-from skate.data._arrow.compute import pc
+from skate.data._arrow.blocks import Block
 from skate.data._execution.exchange import Union
 from skate.data._io.file_writers import check_inside
+from skate.data._io.known_ids import WithoutIds, without_ids
 from skate.data._io.retries import with_retries
 from skate.data._plan import nodes as plan
 from skate.data._plan.static_schema import SAME_ROWS, static_schema
@@ -190,36 +190,13 @@ class RunWithIds(WriteRun):
 
         files = dataset.dataset(places, filesystem=self._system, format="parquet")
         ids = files.to_table(columns=[self.config.id_column]).column(0)
-        return WithoutIds(self.config.id_column, ids.combine_chunks())
+        return without_ids(self.config.id_column, ids)
 
     def _remove_ids(self) -> None:
         for place in self._own_places():
             self._system.delete_file(place)
         if not self._system.get_file_info(pafs.FileSelector(self._folder, allow_not_found=True)):
             self._system.delete_dir(self._folder)
-
-
-@dataclass(frozen=True)
-class WithoutIds:
-    """Leaves out rows by their ids."""
-
-    column: str
-    ids: pa.Array
-
-    def __call__(self, blocks: Iterator[Block]) -> Iterator[Block]:
-        for block in blocks:
-            yield block.filter(pc.invert(self._are_known(block))) if block.num_rows else block
-
-    def _are_known(self, block: Block) -> pa.ChunkedArray:
-        check_columns([self.column], block.column_names)
-        ids = block[self.column]
-        try:
-            return pc.is_in(ids.cast(self.ids.type), value_set=self.ids)
-        except pa.ArrowInvalid as error:
-            raise TypeError(
-                f"column {self.column!r} has ids of type {ids.type}, and those that were written "
-                f"are {self.ids.type}: give them the same type, or another checkpoint_path"
-            ) from error
 
 
 def run_of_write(
