@@ -21,6 +21,7 @@ Source = Callable[[bool], Iterator[Any]]  # whether to wait
 Step = Callable[[Iterator[Any]], Iterator[Any]]
 
 _PAUSE_SECONDS = 0.001  # before those that were not ready are asked again
+_ROUNDS = 5  # for which a copy of an iterator lets others catch up
 _running = threading.local()
 
 
@@ -277,7 +278,8 @@ def _shuffled(items: Iterator[Any], size: int, seed: int | None) -> Iterator[Any
 
 
 class _Copies:
-    """Hands out what one iterator gives to several; nobody gets ahead who need not."""
+    """Hands out what one iterator gives to several. Who need not wait lets the others catch up,
+    for some rounds: it may be that nobody reads them."""
 
     def __init__(self, iterator: LocalIterator, count: int) -> None:
         self._iterator = iterator
@@ -289,12 +291,15 @@ class _Copies:
 
     def _copy(self, index: int, wait: bool) -> Iterator[Any]:
         queue = self._queues[index]
+        rounds = 0
         while True:
-            if not queue and not wait and any(self._queues):
-                yield NOT_READY  # the others have to catch up first
+            if not queue and not wait and rounds < _ROUNDS and any(self._queues):
+                rounds += 1
+                yield NOT_READY
                 continue
             if not queue and not self._fill():
                 return
+            rounds = 0
             yield queue.popleft()
 
     def _fill(self) -> bool:
