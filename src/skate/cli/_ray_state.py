@@ -87,6 +87,9 @@ class _OtherSession:
     def state(self, kind: str) -> list[Row]:
         return list(self._session.ask("list", kind=kind))
 
+    def printed(self, since: int) -> list[Row]:
+        return list(self._session.ask("logs", number=since))
+
     def nodes(self) -> list[Row]:
         return self.state("nodes")
 

@@ -24,6 +24,9 @@ class StateSource(Protocol):
     def state(self, kind: str) -> list[Row]:
         """Return the rows of a kind, as `Engine.state` says."""
 
+    def printed(self, since: int) -> list[Row]:
+        """Return pieces of output, as `Engine.printed` says."""
+
     def nodes(self) -> list[Row]:
         """Return the machines."""
 

@@ -72,6 +72,9 @@ class Asking(Engine):
     def state(self, kind: str) -> list[dict[str, Any]]:
         return list(self.ask("state", kind))
 
+    def printed(self, since: int) -> list[dict[str, Any]]:
+        return list(self.ask("printed", since))
+
     def timeline(self) -> list[dict[str, Any]]:
         return list(self.ask("timeline"))
 

@@ -65,6 +65,7 @@ class Requests:
             "locate": self.locate,
             "named_actors": names.all,
             "nodes": self._nodes,
+            "printed": ports.printed,
             "remove_group": placement.remove,
             "set_resource": self._set_resource,
             "state": self.rows,
@@ -76,8 +77,6 @@ class Requests:
         """Return what there is of a kind, as `Engine.state` says."""
         if kind == "objects":
             return all_object_rows(self._state)
-        if kind == "printed":
-            return self._ports.printed(0)
         return inventory.rows(self._info, self._state, kind)
 
     # -- actors and tasks ----------------------------------------------------------------------
