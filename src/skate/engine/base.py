@@ -437,6 +437,12 @@ class Engine(ABC):
         """A row for each of the "actors", "tasks", "objects", "workers" or "runtime_envs", with
         Ray's keys; also of what has ended lately, but objects."""
 
+    def has_begun(self, ref: ObjectRef[object]) -> bool:
+        """Whether the task that makes the value has begun, or ended; also if nobody knows."""
+        id = ref.task_id().hex()
+        states = [str(row["state"]) for row in self.state("tasks") if row["task_id"] == id]
+        return not states or any(not state.startswith("PENDING") for state in states)
+
     def printed(self, since: int) -> list[dict[str, Any]]:
         """What was printed lately, after the piece of that number: for each piece its number,
         process, actor, task, stream and text."""
