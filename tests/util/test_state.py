@@ -643,6 +643,21 @@ def test_logs_that_there_are_not(asked: dict[str, Any], said: str) -> None:
 
 
 @local_only
+def test_jobs_that_there_are_not() -> None:
+    with pytest.raises(ValueError, match="spam"):
+        state.get_log(submission_id="spam")
+
+
+@pytest.mark.parametrize("filters", [[("spam", "=", 1)], [("name", "=", "x"), ("spam", "=", 1)]])
+@pytest.mark.parametrize("there", [False, True])
+def test_filters_by_what_there_is_not(filters: Any, there: bool) -> None:
+    actor = Sleeper.options(name="sleeper").remote() if there else None
+    with pytest.raises(ValueError, match=r"takes one of .*actor_id.*; got 'spam'"):
+        state.list_actors(filters=filters)
+    del actor
+
+
+@local_only
 def test_logs_are_of_a_machine() -> None:
     with pytest.raises(ValueError, match="node_id or node_ip"):
         state.list_logs()

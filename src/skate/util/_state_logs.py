@@ -11,13 +11,16 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import skate
 from skate._core.argument_checks import whole_number
 from skate.engine import current_engine, installed_engine
 from skate.engine.base import Engine
 from skate.util._state_sources import StateSource, submitted_jobs
+
+if TYPE_CHECKING:
+    from skate.job_submission import JobSubmissionClient
 
 Row = dict[str, Any]
 
@@ -156,7 +159,7 @@ def log_of(
             f"get_log() needs one of {', '.join(asked)}; got {', '.join(given) or 'none'}"
         )
     if given == ["submission_id"]:
-        return _job_log(asked["submission_id"], tail, interval)
+        return job_log(asked["submission_id"], tail, interval)
     return _printed(source, _wanted(source, given[0], asked[given[0]], suffix), tail, interval)
 
 
@@ -238,10 +241,23 @@ def _has_ended(source: StateSource) -> bool:
     return isinstance(source, Engine) and installed_engine() is not source
 
 
-def _job_log(submission_id: str, tail: int, interval: float | None) -> Iterator[str]:
-    """Yield what a job has printed; with an interval, also what it prints until it is over."""
+def job_log(submission_id: str, tail: int, interval: float | None) -> Iterator[str]:
+    """Return what a job has printed; with an interval, also what it prints until it is over.
+
+    Raises:
+        ValueError: If there is no such job.
+    """
     client = submitted_jobs()
-    text = client.get_job_logs(submission_id)
+    try:
+        text = client.get_job_logs(submission_id)
+    except RuntimeError as error:
+        raise ValueError(str(error)) from error
+    return _of_job(client, submission_id, text, tail, interval)
+
+
+def _of_job(
+    client: JobSubmissionClient, submission_id: str, text: str, tail: int, interval: float | None
+) -> Iterator[str]:
     if shown := _last_lines(text, tail):
         yield shown
     is_over = False

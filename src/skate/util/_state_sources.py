@@ -74,7 +74,7 @@ def _cluster_events(source: StateSource) -> Iterable[Row]:
             }
 
 
-def _jobs(source: StateSource) -> Iterable[Row]:
+def job_rows() -> Iterable[Row]:
     """Yield this program if it has a session, and what was submitted on this machine."""
     from dataclasses import asdict
 
@@ -103,7 +103,7 @@ def submitted_jobs() -> JobSubmissionClient:
 
 _MADE: dict[str, Callable[[StateSource], Iterable[Row]]] = {
     "cluster_events": _cluster_events,
-    "jobs": _jobs,
+    "jobs": lambda source: job_rows(),  # which the machine knows, whoever is asked
     "nodes": _nodes,
     "placement_groups": _groups,
 }
