@@ -78,7 +78,7 @@ def test_what_comes_later(tmp_path: Path) -> None:
 
 
 def test_a_configuration_that_is_being_written(tmp_path: Path) -> None:
-    folder = training(tmp_path / "run", result(1, loss=2.0))
+    folder = training(tmp_path / "run")
     (folder / "params.json").write_text('{"lr": ')
     run = RunFolder(str(folder))
     (row,) = told(run)["trials"]
