@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import datetime
-import decimal
 import pickle
 import random
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
 
 import skate
-from skate.data._io.known_ids import alike, by_number, without_ids
+from skate.data._io.known_ids import WithoutIds, alike, by_number, without_ids
 
 pytestmark = pytest.mark.usefixtures("engine")
 _DAY = datetime.datetime(2026, 1, 1)
@@ -21,9 +21,10 @@ def column(values: object, type_: pa.DataType | None = None) -> pa.ChunkedArray:
     return pa.chunked_array([pa.array(values, type_)])
 
 
-def left(step: object, ids: pa.ChunkedArray) -> list[object]:
+def left(step: WithoutIds, ids: pa.ChunkedArray) -> list[object]:
     (block,) = step(iter([pa.table({"id": ids})]))
-    return block["id"].to_pylist()
+    found: list[object] = block["id"].to_pylist()
+    return found
 
 
 @pytest.mark.parametrize(
@@ -39,7 +40,7 @@ def left(step: object, ids: pa.ChunkedArray) -> list[object]:
         (column(["x", None]), column([None, "y"]), ["y"]),
         (column([1.5, 2.0]), column([1.5, 2.5]), [2.5]),
         (column([_DAY]), column([_DAY, _DAY.replace(day=2)]), [_DAY.replace(day=2)]),
-        (column([decimal.Decimal("1.10")]), column([decimal.Decimal("1.20")]), [decimal.Decimal("1.20")]),
+        (column([Decimal("1.10")]), column([Decimal("1.10"), Decimal("1.20")]), [Decimal("1.20")]),
         (column([True]), column([True, False]), [False]),
         (column(["3"]), column([3, 4]), [4]),
         (column([7, 7, 7]), column([7, 8]), [8]),

@@ -338,9 +338,7 @@ def _task_logs(id: str, attempt_number: int, err: bool, **how: Any) -> None:
     _print_log({"task_id": id}, **_kept(how), suffix=_STREAM[err])
 
 
-def _job_logs(
-    id: str, tail: int, follow: bool, interval: float | None, **where: object
-) -> None:
+def _job_logs(id: str, tail: int, follow: bool, interval: float | None, **where: object) -> None:
     from skate.util._state_logs import job_log
 
     _print_all(job_log(id, tail, _pause(follow, interval)))

@@ -38,9 +38,9 @@ class InvalidCheckpointingConfig(ValueError):  # noqa: N818 - Ray's name
 class CheckpointConfig:
     """Note the ids of rows as they are written, and leave them out the next time.
 
-    Files have each row once, also those of `BlockBasedFileDatasink` and `RowBasedFileDatasink` whose
-    names follow from what their `FilenameProvider` is given. Other sinks are given each row at
-    least once: after a kill those that were under way again.
+    Files have each row once, also those of `BlockBasedFileDatasink` and `RowBasedFileDatasink`
+    whose names follow from what their `FilenameProvider` is given. Other sinks are given each row
+    at least once: after a kill those that were under way again.
 
     Args:
         id_column: The column of ids: each row has another one, and keeps it from where it is read,

@@ -48,7 +48,8 @@ summarize_tasks: Summarizing = _summarizer(
     "tasks", "Return how many tasks of each function are in which state."
 )
 summarize_objects: Summarizing = _summarizer(
-    "objects", "Return how many objects there are, and how many bytes, by the lines that made them."
+    "objects",
+    "Return how many objects there are, and how many bytes, by the lines that made them.",
 )
 
 

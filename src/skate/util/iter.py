@@ -7,7 +7,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import skate
 from skate._core.public_names import name_publicly
@@ -24,10 +24,12 @@ __all__ = [
     "from_range",
 ]
 
-Transform = Callable[[LocalIterator], LocalIterator]
+T = TypeVar("T")
+U = TypeVar("U")
+Transform = Callable[[LocalIterator[Any]], LocalIterator[Any]]
 
 
-def from_items(items: list[Any], num_shards: int = 2, repeat: bool = False) -> ParallelIterator:
+def from_items(items: list[T], num_shards: int = 2, repeat: bool = False) -> ParallelIterator[T]:
     """Make a parallel iterator of items.
 
     Args:
@@ -42,7 +44,7 @@ def from_items(items: list[Any], num_shards: int = 2, repeat: bool = False) -> P
     return from_iterators(shards, repeat=repeat, name=name)
 
 
-def from_range(n: int, num_shards: int = 2, repeat: bool = False) -> ParallelIterator:
+def from_range(n: int, num_shards: int = 2, repeat: bool = False) -> ParallelIterator[int]:
     """Make a parallel iterator of the numbers below `n`.
 
     Args:
@@ -60,8 +62,10 @@ def from_range(n: int, num_shards: int = 2, repeat: bool = False) -> ParallelIte
 
 
 def from_iterators(
-    generators: list[Any], repeat: bool = False, name: str | None = None
-) -> ParallelIterator:
+    generators: Sequence[Iterable[T] | Callable[[], Iterable[T]]],
+    repeat: bool = False,
+    name: str | None = None,
+) -> ParallelIterator[T]:
     """Make a parallel iterator of iterables, each of which is a shard.
 
     Args:
@@ -69,13 +73,17 @@ def from_iterators(
         repeat: Whether it begins anew at the end, for ever.
         name: What it is called when it is printed.
     """
-    worker = skate.remote(ParallelIteratorWorker)
-    actors = [worker.remote(generator, repeat) for generator in generators]
     more = ", repeat=True" if repeat else ""
-    return from_actors(actors, name=name or f"from_iterators[shards={len(actors)}{more}]")
+    name = name or f"from_iterators[shards={len(generators)}{more}]"
+    return _from_shards(generators, repeat, name)
 
 
-def from_actors(actors: list[Any], name: str | None = None) -> ParallelIterator:
+def _from_shards(shards: Sequence[object], repeat: bool, name: str) -> ParallelIterator[Any]:
+    worker = skate.remote(ParallelIteratorWorker)
+    return from_actors([worker.remote(shard, repeat) for shard in shards], name)
+
+
+def from_actors(actors: list[Any], name: str | None = None) -> ParallelIterator[Any]:
     """Make a parallel iterator of actors, each of which is a shard.
 
     Args:
@@ -148,7 +156,7 @@ def _begun(
             each.shard.leave(each.key)
 
 
-class ParallelIterator:
+class ParallelIterator(Generic[T]):
     """Items that actors make, a shard each; nothing is made before it is gathered.
 
     Args:
@@ -170,20 +178,20 @@ class ParallelIterator:
 
     # -- in the actors -------------------------------------------------------------------------
 
-    def _with(self, transform: Transform, name: str) -> ParallelIterator:
+    def _with(self, transform: Transform, name: str) -> ParallelIterator[Any]:
         sets = [_ShardSet(one.shards, (*one.transforms, transform)) for one in self.actor_sets]
         return ParallelIterator(sets, f"{self.name}{name}")
 
-    def transform(self, fn: Callable[[Iterable[Any]], Iterable[Any]]) -> ParallelIterator:
+    def transform(self, fn: Callable[[Iterable[T]], Iterable[U]]) -> ParallelIterator[U]:
         """Pass the items of each shard through a function of iterables."""
         return self._with(lambda shard: shard.transform(fn), ".transform()")
 
     def for_each(
         self,
-        fn: Callable[[Any], Any],
+        fn: Callable[[T], U],
         max_concurrency: int = 1,
         resources: dict[str, Any] | None = None,
-    ) -> ParallelIterator:
+    ) -> ParallelIterator[U]:
         """Call a function of each item.
 
         Args:
@@ -196,23 +204,25 @@ class ParallelIterator:
             lambda shard: shard.for_each(fn, max_concurrency, resources), ".for_each()"
         )
 
-    def filter(self, fn: Callable[[Any], bool]) -> ParallelIterator:
+    def filter(self, fn: Callable[[T], bool]) -> ParallelIterator[T]:
         """Keep the items for which a function returns something true."""
         return self._with(lambda shard: shard.filter(fn), ".filter()")
 
-    def batch(self, n: int) -> ParallelIterator:
+    def batch(self, n: int) -> ParallelIterator[list[T]]:
         """Put the items of each shard into lists of `n`."""
         return self._with(lambda shard: shard.batch(n), f".batch({n})")
 
-    def flatten(self) -> ParallelIterator:
+    def flatten(self: ParallelIterator[list[U]]) -> ParallelIterator[U]:
         """Take the items out of lists."""
         return self._with(lambda shard: shard.flatten(), ".flatten()")
 
-    def combine(self, fn: Callable[[Any], list[Any]]) -> ParallelIterator:
+    def combine(self, fn: Callable[[T], list[U]]) -> ParallelIterator[U]:
         """Call a function of each item, and take what it returns out of its lists."""
         return self._with(lambda shard: shard.combine(fn), ".combine()")
 
-    def local_shuffle(self, shuffle_buffer_size: int, seed: int | None = None) -> ParallelIterator:
+    def local_shuffle(
+        self, shuffle_buffer_size: int, seed: int | None = None
+    ) -> ParallelIterator[T]:
         """Change the order within each shard.
 
         Args:
@@ -224,7 +234,7 @@ class ParallelIterator:
             f".local_shuffle(shuffle_buffer_size={shuffle_buffer_size}, seed={seed})",
         )
 
-    def repartition(self, num_partitions: int, batch_ms: int = 0) -> ParallelIterator:
+    def repartition(self, num_partitions: int, batch_ms: int = 0) -> ParallelIterator[T]:
         """Distribute the items over another number of shards.
 
         Args:
@@ -236,9 +246,9 @@ class ParallelIterator:
             for index in range(num_partitions)
         ]
         name = f"{self.name}.repartition[num_partitions={num_partitions}]"
-        return from_iterators(parts, name=name)
+        return _from_shards(parts, repeat=False, name=name)
 
-    def union(self, other: ParallelIterator) -> ParallelIterator:
+    def union(self, other: ParallelIterator[U]) -> ParallelIterator[T | U]:
         """Have the shards of another one, too.
 
         Args:
@@ -252,7 +262,7 @@ class ParallelIterator:
         sets = [*self.actor_sets, *other.actor_sets]
         return ParallelIterator(sets, f"ParallelUnion[{self}, {other}]")
 
-    def select_shards(self, shards_to_keep: list[int]) -> ParallelIterator:
+    def select_shards(self, shards_to_keep: list[int]) -> ParallelIterator[T]:
         """Keep some shards only.
 
         Args:
@@ -275,13 +285,13 @@ class ParallelIterator:
     def _pairs(self) -> list[tuple[_Shard, tuple[Transform, ...]]]:
         return [pair for one in self.actor_sets for pair in one.pairs()]
 
-    def gather_sync(self) -> LocalIterator:
+    def gather_sync(self) -> LocalIterator[T]:
         """Return an iterator over the items, one of each shard in turn."""
         found = self.batch_across_shards().flatten()
         found.name = f"{self}.gather_sync()"
         return found
 
-    def batch_across_shards(self) -> LocalIterator:
+    def batch_across_shards(self) -> LocalIterator[list[T]]:
         """Return an iterator over lists with the next item of each shard that has one."""
 
         def rounds(wait: bool) -> Iterator[Any]:
@@ -303,7 +313,7 @@ class ParallelIterator:
 
         return self._local(rounds, ".batch_across_shards()")
 
-    def gather_async(self, batch_ms: int = 0, num_async: int = 1) -> LocalIterator:
+    def gather_async(self, batch_ms: int = 0, num_async: int = 1) -> LocalIterator[T]:
         """Return an iterator over the items as they are ready.
 
         Args:
@@ -321,7 +331,7 @@ class ParallelIterator:
 
         return self._local(items, ".gather_async()")
 
-    def take(self, n: int) -> list[Any]:
+    def take(self, n: int) -> list[T]:
         """Return up to `n` items, one of each shard in turn."""
         return self.gather_sync().take(n)
 
@@ -333,12 +343,14 @@ class ParallelIterator:
         """Return how many shards there are."""
         return sum(len(one.shards) for one in self.actor_sets)
 
-    def shards(self) -> list[LocalIterator]:
+    def shards(self) -> list[LocalIterator[T]]:
         """Return an iterator for each shard."""
         together = uuid.uuid4().hex
         return [self._shard(index, 0, 1, together) for index in range(self.num_shards())]
 
-    def get_shard(self, shard_index: int, batch_ms: int = 0, num_async: int = 1) -> LocalIterator:
+    def get_shard(
+        self, shard_index: int, batch_ms: int = 0, num_async: int = 1
+    ) -> LocalIterator[T]:
         """Return an iterator over the items of one shard.
 
         Args:
@@ -356,7 +368,7 @@ class ParallelIterator:
 
     def _shard(
         self, index: int, batch_ms: int, num_async: int, together: str | None
-    ) -> LocalIterator:
+    ) -> LocalIterator[T]:
         pair = self._pairs()[index]
 
         def items(wait: bool) -> Iterator[Any]:
@@ -365,7 +377,7 @@ class ParallelIterator:
 
         return LocalIterator(items, SharedMetrics(), [], f"{self.name}.shard[{index}]")
 
-    def _local(self, source: Source, name: str) -> LocalIterator:
+    def _local(self, source: Source, name: str) -> LocalIterator[Any]:
         return LocalIterator(source, SharedMetrics(), [], f"{self}{name}")
 
 
@@ -478,7 +490,9 @@ class ParallelIteratorWorker:
         self._passes[key] = self._transformed(transforms, together)
 
     def _transformed(self, transforms: Sequence[Transform], together: str) -> Iterator[Any]:
-        found = LocalIterator(lambda wait: self._from_the_start(together), SharedMetrics())
+        found: LocalIterator[Any] = LocalIterator(
+            lambda wait: self._from_the_start(together), SharedMetrics()
+        )
         for transform in transforms:
             found = transform(found)
         return iter(found)

@@ -302,7 +302,9 @@ def _is_of_lists(series: pd.Series, before: Column) -> bool:
     first = next((value for value in series if value is not None), None)
     if not isinstance(first, np.ndarray) or first.ndim != 1:
         return False
-    return first.dtype == object or bool(pa.from_numpy_dtype(first.dtype) == before.type.value_type)
+    return first.dtype == object or bool(
+        pa.from_numpy_dtype(first.dtype) == before.type.value_type
+    )
 
 
 def _table(columns: Mapping[str, Column]) -> Block:

@@ -34,7 +34,8 @@ def numbers_of(column: pa.ChunkedArray) -> Array:
         return _hashes(column)
     signed = pa.types.is_signed_integer(column.type)
     whole = column.cast(pa.int64() if signed else pa.uint64())
-    return pc.fill_null(whole, 0).to_numpy().astype(np.uint64)
+    numbers: Array = pc.fill_null(whole, 0).to_numpy().astype(np.uint64)
+    return numbers
 
 
 def row_hashes(path: str, start: int, count: int) -> Array:

@@ -76,4 +76,5 @@ def _ranges(starts: Array, stops: Array) -> Array:
     """Return all places between starts and stops."""
     counts = stops - starts
     before = np.cumsum(counts) - counts  # places in the ranges before each
-    return np.arange(counts.sum()) + np.repeat(starts - before, counts)
+    places: Array = np.arange(counts.sum()) + np.repeat(starts - before, counts)
+    return places

@@ -40,7 +40,9 @@ _Part = TypeVar("_Part", bound=tuple[str, Block])
 _log = logging.getLogger("skate.data")
 _ENDING, _PENDING = ".parquet", ".pending.parquet"
 _FILES = b"skate.files"
-_OWN = re.compile(r"[0-9a-f]{32}_\d{6,}(\.pending)?\.parquet")  # what `_pending` and `_commit` name
+_OWN = re.compile(
+    r"[0-9a-f]{32}_\d{6,}(\.pending)?\.parquet"
+)  # what `_pending` and `_commit` name
 
 
 @dataclass

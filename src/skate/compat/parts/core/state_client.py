@@ -91,7 +91,7 @@ class StateApiClient:
         cookies: dict[str, Any] | None = None,
         headers: dict[str, Any] | None = None,
     ) -> None:
-        """Make a client; an address, cookies and headers are without effect: no server is asked."""
+        """Make a client. No server is asked: address, cookies and headers are without effect."""
 
     def list(
         self,
