@@ -776,3 +776,20 @@ def test_a_pool_takes_one_value_for_a_list_of_one() -> None:
 
     with Pool(1) as pool, pytest.warns(UserWarning, match="Passing a non-iterable argument"):
         assert list(pool.imap(abs, -3)) == [3]
+
+
+def odd_only(number: int) -> int:
+    if number % 2 == 0:
+        raise ValueError("even")
+    return number
+
+
+def test_what_a_call_raises_is_a_result_of_a_pool() -> None:
+    from ray.util.multiprocessing.pool import Pool
+
+    import skate.util.multiprocessing
+
+    with Pool(2) as pool:
+        assert isinstance(pool, skate.util.multiprocessing.Pool)
+        for results in (pool.imap(odd_only, [1, 2]), pool.imap_unordered(odd_only, [1, 2])):
+            assert {type(result) for result in results} == {int, ValueError}
