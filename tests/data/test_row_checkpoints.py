@@ -115,6 +115,23 @@ class TestKills:
         ds.write_datasink(sink(str(tmp_path / "out"), file_format="parquet"))
         assert written(tmp_path / "out") == list(range(20))
 
+    def test_a_sink_that_is_used_again(self, context, source, tmp_path, killed_before_notes_count):
+        context.checkpoint_config = config(tmp_path)
+        sink = BlocksToFiles(str(tmp_path / "out"), file_format="parquet")
+        with pytest.raises(KeyboardInterrupt):
+            rows_of_files(source).write_datasink(sink, concurrency=1)
+        killed_before_notes_count.undo()
+        rows_of_files(source).write_datasink(sink)
+        assert written(tmp_path / "out") == list(range(20))
+
+    def test_names_that_a_user_repeats(self, context, source, tmp_path):
+        context.checkpoint_config = config(tmp_path, delete_checkpoint_on_success=False)
+        sinks = [BlocksToFiles(str(tmp_path / "out"), dataset_uuid="mine") for _ in range(2)]
+        rows_of_files(source).limit(2).write_datasink(sinks[0])
+        with pytest.raises(OutputExistsError, match="would be called"):
+            rows_of_files(source).write_datasink(sinks[1])
+        assert set(written(tmp_path / "out")) == set(noted(tmp_path)) >= {0, 1}
+
     def test_other_sinks_are_told_again(
         self, context, source, tmp_path, killed_before_notes_count
     ):

@@ -60,7 +60,8 @@ class OutputFolder:
         self.mode: SaveMode = SaveMode(mode)
         if self.mode is SaveMode.UPSERT:
             raise ValueError("mode='upsert' is for tables with keys; files have none")
-        self.uuid: str = uuid.uuid4().hex
+        self.uuid: str = uuid.uuid4().hex  # of the write, with which names of files begin
+        self._given_uuid = False
         self.old: list[pafs.FileInfo] = []  # what the new files replace
         self._made: set[str] = set()
         self._new: dict[str, str] = {}  # where files will be, and where they are until the end
@@ -68,6 +69,15 @@ class OutputFolder:
         self._naming = threading.Lock()
         self._file_by_file = False
         self._whole_files = has_whole_files(self.filesystem)
+
+    def call_writes(self, uuid: str) -> None:
+        """Let names begin with something that the user has chosen, in each write."""
+        self.uuid, self._given_uuid = uuid, True
+
+    def begin_anew(self) -> None:
+        """Let names of files be others than in the last write, unless the user has chosen them."""
+        if not self._given_uuid:
+            self.uuid = uuid.uuid4().hex
 
     def prepare(self) -> bool:
         """Make the folder ready; False if nothing is to be written."""
@@ -98,6 +108,7 @@ class OutputFolder:
                 "DataContext.checkpoint_config leaves their rows out: use mode='append'"
             )
         self._file_by_file = file_by_file
+        self._new.clear()  # of the write before
         try:
             yield
         except BaseException:
@@ -114,9 +125,12 @@ class OutputFolder:
     def announce(self, names: Sequence[str]) -> None:
         """Raise if somebody else's file has one of the names: whoever may remove files of these
         names later asks before."""
-        with self._naming:
-            for place in map(self.place_of, names):
-                if place in self._announced or self._is_there(place):
+        for place in map(self.place_of, names):
+            invented = not self._given_uuid and self.uuid in place  # which nobody else has
+            if not invented and self._is_there(place):
+                raise _two_files_of(place)
+            with self._naming:
+                if place in self._announced:
                     raise _two_files_of(place)
                 self._announced.add(place)
 

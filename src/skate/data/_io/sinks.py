@@ -255,7 +255,8 @@ class _FileDatasink(Datasink[None]):
         from skate.data._io.file_writers import OutputFolder
 
         self.folder: OutputFolder = OutputFolder(path, filesystem, try_create_dir, mode)
-        self.folder.uuid = dataset_uuid or self.folder.uuid
+        if dataset_uuid:
+            self.folder.call_writes(dataset_uuid)
         self.filename_provider: FilenameProvider = filename_provider or FilenameProvider(
             file_format=file_format
         )
@@ -281,6 +282,7 @@ class _FileDatasink(Datasink[None]):
         self.folder.filesystem = filesystem
 
     def on_write_start(self, schema: pa.Schema | None = None) -> None:
+        self.folder.begin_anew()
         self._skip = not self.folder.prepare()
 
     def _writing(self, file_by_file: bool) -> AbstractContextManager[None]:
