@@ -87,6 +87,16 @@ def test_groups_and_jobs_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert [job["status"] for job in jobs if job["type"] == "DRIVER"] == ["RUNNING"]
 
 
+def test_jobs_need_no_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    skate.shutdown()
+    assert json.loads(printed("list", "jobs", "--format", "json")) == []
+    unknown = ray("logs", "job", "--id", "spam")
+    assert (unknown.exit_code, unknown.output.count("\n")) == (1, 1)
+    assert "spam" in unknown.output
+    assert not skate.is_initialized()
+
+
 def test_summaries() -> None:
     talker = Talker.remote()
     skate.get([talker.talk.remote(str(number)) for number in range(3)])

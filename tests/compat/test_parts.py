@@ -746,7 +746,31 @@ def test_the_client_of_the_state() -> None:
     assert client.summary(SummaryResource.ACTORS)["cluster"]["total_actors"] == 1
     with_driver = client.list(StateResource.TASKS, ListApiOptions(exclude_driver=False), True)
     without = client.list(StateResource.TASKS, ListApiOptions(), True)
-    assert [row["type"] for row in with_driver[len(without) :]] == ["DRIVER_TASK"]
+    assert [row["type"] for row in with_driver] == ["DRIVER_TASK", *(row.type for row in without)]
+    assert with_driver[1:] == without
+    few = client.list(StateResource.TASKS, ListApiOptions(exclude_driver=False, limit=1), True)
+    assert few == with_driver[:1]
+
+
+def test_the_client_sums_up_what_meets_filters() -> None:
+    import ray
+    from ray.util.state import StateApiClient
+    from ray.util.state.common import SummaryApiOptions, SummaryResource
+
+    keepers = [ray.remote(Keeper).options(name=name).remote() for name in ("a", "b")]
+    ray.get([keeper.__ray_ready__.remote() for keeper in keepers])
+    client = StateApiClient()
+
+    def total(**options: Any) -> int:
+        found = client.summary(SummaryResource.ACTORS, options=SummaryApiOptions(**options))
+        return int(found["cluster"]["total_actors"])
+
+    assert (total(), total(filters=[("name", "=", "a")], summary_by="class")) == (2, 1)
+    assert total(filters=[("name", "!=", "a"), ("name", "!=", "b")]) == 0
+    with pytest.raises(ValueError, match="summed up by 'class'"):
+        total(summary_by="lineage")
+    with pytest.raises(ValueError, match="a filter takes one of"):
+        total(filters=[("spam", "=", "1")])
 
 
 def test_configurations_of_which_some_fields_stay() -> None:
@@ -871,3 +895,20 @@ def test_what_cannot_be_pickled_is_shown(capsys: pytest.CaptureFixture[str]) -> 
     with pytest.raises(TypeError, match="cannot be pickled"):
         dumps_debug(lambda: lock.acquire())
     assert "lock" in capsys.readouterr().out
+
+
+def odd_only(number: int) -> int:
+    if number % 2 == 0:
+        raise ValueError("even")
+    return number
+
+
+def test_what_a_call_raises_is_a_result_of_a_pool() -> None:
+    from ray.util.multiprocessing.pool import Pool
+
+    import skate.util.multiprocessing
+
+    with Pool(2) as pool:
+        assert isinstance(pool, skate.util.multiprocessing.Pool)
+        for results in (pool.imap(odd_only, [1, 2]), pool.imap_unordered(odd_only, [1, 2])):
+            assert {type(result) for result in results} == {int, ValueError}

@@ -77,6 +77,20 @@ def test_what_comes_later(tmp_path: Path) -> None:
     assert after["trials"][0]["curve"] == [[1, 2.0], [2, 1.0]]
 
 
+def test_a_configuration_that_is_being_written(tmp_path: Path) -> None:
+    folder = training(tmp_path / "run")
+    (folder / "params.json").write_text('{"lr": ')
+    run = RunFolder(str(folder))
+    (row,) = told(run)["trials"]
+    version = run.version
+    assert row["config"] == {}
+    (folder / "params.json").write_text('{"lr": 3}')
+    (row,) = told(run)["trials"]
+    assert row["config"] == {"lr": 3}
+    assert run.version > version
+    assert told(run)["version"] == run.version
+
+
 def test_a_run_that_begins_anew(tmp_path: Path) -> None:
     folder = training(tmp_path / "run", *(result(n, loss=n) for n in range(1, 9)))
     run = RunFolder(str(folder))

@@ -234,3 +234,47 @@ def test_names_for_annotations():
     batch = BlockAccessor.for_block({"a": np.ones(2)}).to_batch_format("numpy")
     assert applied(dict, batch).keys() == {"a"}
     assert {None, "numpy", "pandas", "pyarrow"} <= set(VALID_BATCH_FORMATS)
+
+
+class TestWholeNumbersWithGaps:
+    """pandas has fractions for them; what comes back unchanged is made whole again."""
+
+    gaps = pa.table({"x": pa.array([2, None, 4], pa.int32())})
+
+    def back(self, change) -> pa.ChunkedArray:
+        return block_of_pandas(change(self.gaps.to_pandas()), self.gaps)["x"]
+
+    @pytest.mark.parametrize(
+        ("change", "expected"),
+        [
+            (lambda frame: frame, [2, None, 4]),
+            (lambda frame: frame.assign(y=1), [2, None, 4]),
+            (lambda frame: frame[frame.x != 2], [None, 4]),
+            (lambda frame: frame[frame.x > 2], [4]),
+            (lambda frame: frame.sort_values("x", ascending=False), [4, 2, None]),
+        ],
+    )
+    def test_unchanged(self, change, expected):
+        column = self.back(change)
+        assert column.type == pa.int32()
+        assert column.to_pylist() == expected
+
+    @pytest.mark.parametrize(
+        ("change", "expected"),
+        [
+            (lambda frame: frame.assign(x=frame.x / 2), [1.0, None, 2.0]),
+            (lambda frame: frame.assign(x=frame.x.fillna(frame.x.mean())), [2.0, 3.0, 4.0]),
+            (lambda frame: frame.assign(x=frame.x.mean()), [3.0, 3.0, 3.0]),
+            (lambda frame: frame.groupby("x").mean().reset_index(), [2.0, 4.0]),
+            (lambda frame: frame.set_index("x", drop=False), [2.0, None, 4.0]),
+            (lambda frame: frame.set_index(frame.x.fillna(9).astype(int)), [2.0, None, 4.0]),
+        ],
+    )
+    def test_changed(self, change, expected):
+        column = self.back(change)
+        assert column.type == pa.float64()
+        assert column.to_pylist() == expected
+
+    def test_numbers_that_no_fraction_has(self):
+        large = pa.table({"x": [2**60 + 1, None]})
+        assert block_of_pandas(large.to_pandas(), large).equals(large)

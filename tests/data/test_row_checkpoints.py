@@ -10,11 +10,14 @@ import pytest
 
 import skate.data
 from skate.data import DataContext
+from skate.data._io.file_writers import OutputExistsError
+from skate.data._io.row_checkpoints import RunWithIds
 from skate.data.checkpoint import (
     CheckpointBackend,
     CheckpointConfig,
     InvalidCheckpointingConfig,
 )
+from skate.data.datasource import BlockBasedFileDatasink, FilenameProvider, RowBasedFileDatasink
 
 
 @pytest.fixture
@@ -64,6 +67,97 @@ class FailingSink(skate.data.Datasink[None]):
         if self.fails_at in ids:
             raise OSError("the disk is full")
         self.rows.extend(ids)
+
+
+class BlocksToFiles(BlockBasedFileDatasink):
+    """Writes blocks as Parquet."""
+
+    def write_block_to_file(self, block, file) -> None:
+        pq.write_table(block.to_arrow(), file)
+
+
+class RowsToFiles(RowBasedFileDatasink):
+    """Writes each row as Parquet."""
+
+    def write_row_to_file(self, row, file) -> None:
+        pq.write_table(pa.table({name: [value] for name, value in row.items()}), file)
+
+
+class SameNames(FilenameProvider):
+    """Names files alike in each run."""
+
+    def get_filename_for_task(self, write_uuid: str, task_index: int) -> str:
+        return f"{task_index}.parquet"
+
+
+@pytest.fixture
+def killed_before_notes_count(monkeypatch):
+    """Let a block pass as a kill would find it: its files are written, its note is pending."""
+
+    def die(run: RunWithIds, pending: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(RunWithIds, "_commit", die)
+    return monkeypatch
+
+
+class TestKills:
+    @pytest.mark.parametrize("sink", [BlocksToFiles, RowsToFiles])
+    def test_files_of_sinks_are_written_anew(
+        self, context, source, tmp_path, killed_before_notes_count, sink
+    ):
+        context.checkpoint_config = config(tmp_path)
+        ds = rows_of_files(source)
+        with pytest.raises(KeyboardInterrupt):
+            ds.write_datasink(sink(str(tmp_path / "out"), file_format="parquet"), concurrency=1)
+        assert written(tmp_path / "out")
+        killed_before_notes_count.undo()
+        ds.write_datasink(sink(str(tmp_path / "out"), file_format="parquet"))
+        assert written(tmp_path / "out") == list(range(20))
+
+    def test_a_sink_that_is_used_again(self, context, source, tmp_path, killed_before_notes_count):
+        context.checkpoint_config = config(tmp_path)
+        sink = BlocksToFiles(str(tmp_path / "out"), file_format="parquet")
+        with pytest.raises(KeyboardInterrupt):
+            rows_of_files(source).write_datasink(sink, concurrency=1)
+        killed_before_notes_count.undo()
+        rows_of_files(source).write_datasink(sink)
+        assert written(tmp_path / "out") == list(range(20))
+
+    def test_names_that_a_user_repeats(self, context, source, tmp_path):
+        context.checkpoint_config = config(tmp_path, delete_checkpoint_on_success=False)
+        sinks = [BlocksToFiles(str(tmp_path / "out"), dataset_uuid="mine") for _ in range(2)]
+        rows_of_files(source).limit(2).write_datasink(sinks[0])
+        with pytest.raises(OutputExistsError, match="would be called"):
+            rows_of_files(source).write_datasink(sinks[1])
+        assert set(written(tmp_path / "out")) == set(noted(tmp_path)) >= {0, 1}
+
+    def test_other_sinks_are_told_again(
+        self, context, source, tmp_path, killed_before_notes_count
+    ):
+        context.checkpoint_config = config(tmp_path, delete_checkpoint_on_success=False)
+        sink = FailingSink(None)
+        with pytest.raises(KeyboardInterrupt):
+            rows_of_files(source).write_datasink(sink, concurrency=1)
+        assert sink.rows
+        killed_before_notes_count.undo()
+        rows_of_files(source).write_datasink(sink)
+        assert set(sink.rows) == set(noted(tmp_path)) == set(range(20))
+        assert len(noted(tmp_path)) == 20
+
+    def test_files_that_count_are_never_taken_back(self, context, source, tmp_path):
+        context.checkpoint_config = config(tmp_path, delete_checkpoint_on_success=False)
+
+        def write(rows: skate.data.Dataset) -> None:
+            sink = BlocksToFiles(str(tmp_path / "out"), filename_provider=SameNames())
+            rows.write_datasink(sink, concurrency=1)
+
+        write(rows_of_files(source).limit(2))
+        for _ in range(2):
+            with pytest.raises(OutputExistsError, match="would be called"):
+                write(rows_of_files(source))
+        assert set(range(2)) <= set(written(tmp_path / "out"))
+        assert written(tmp_path / "out") == noted(tmp_path)
 
 
 class TestWrites:
@@ -123,7 +217,7 @@ class TestWrites:
         ds.write_parquet(tmp_path / "out")
         first = min((tmp_path / "ids").iterdir())
         first.rename(first.with_suffix(".pending.parquet"))
-        (tmp_path / "ids" / "half.pending.parquet").write_bytes(b"PAR1")
+        (tmp_path / "ids" / f"{'0' * 32}_000000.pending.parquet").write_bytes(b"PAR1")
         ds.write_parquet(tmp_path / "out")
         assert written(tmp_path / "out") == noted(tmp_path) == list(range(20))
 
@@ -153,7 +247,115 @@ class TestWrites:
         assert sorted(first.rows + second.rows) == list(range(20))
 
 
+class TestPlans:
+    """Rows are left out where that changes no other row."""
+
+    @pytest.fixture
+    def twice(self, context, tmp_path):
+        """Write a dataset twice; the ids of what each of both has written."""
+        context.checkpoint_config = config(tmp_path, delete_checkpoint_on_success=False)
+
+        def write(ds: skate.data.Dataset) -> list[list[int]]:
+            ds.write_parquet(tmp_path / "first")
+            ds.write_parquet(tmp_path / "second")
+            folders = [tmp_path / "first", tmp_path / "second"]
+            return [written(folder) if folder.exists() else [] for folder in folders]
+
+        return write
+
+    def test_limits(self, source, twice):
+        assert twice(rows_of_files(source).limit(2)) == [[0, 1], []]
+
+    def test_joins_with_rows_without_ids(self, source, tmp_path, twice):
+        pq.write_table(pa.table({"x": [0, 4], "y": [1, 2]}), tmp_path / "other.parquet")
+        other = skate.data.read_parquet(str(tmp_path / "other.parquet"))
+        joined = rows_of_files(source).join(other, "inner", 2, on=("x",))
+        assert twice(joined) == [[0, 2], []]
+
+    def test_groups(self, source, twice):
+        assert twice(rows_of_files(source).groupby("id").sum("x")) == [list(range(20)), []]
+
+    def test_ids_that_a_function_makes(self, source, twice):
+        ds = skate.data.read_parquet(source, columns=["x"])
+        numbered = ds.map_batches(lambda batch: {"id": batch["x"] // 2, "x": batch["x"]})
+        assert twice(numbered) == [list(range(20)), []]
+
+    def test_ids_under_another_name(self, source, twice):
+        ds = rows_of_files(source).drop_columns(["id"]).rename_columns({"x": "id"})
+        assert twice(ds) == [list(range(0, 40, 2)), []]
+
+    @pytest.mark.parametrize(
+        "reordered",
+        [
+            lambda ds: ds.repartition(2),
+            lambda ds: ds.repartition(target_num_rows_per_block=3),
+            lambda ds: ds.sort("x", descending=True),
+            lambda ds: ds.random_shuffle(seed=1),
+            lambda ds: ds.randomize_block_order(seed=1),
+            lambda ds: ds.union(skate.data.range(0)),
+        ],
+    )
+    def test_functions_below_what_only_reorders_are_spared(
+        self, source, tmp_path, twice, reordered
+    ):
+        seen = tmp_path / "seen"
+
+        def see(batch):
+            with seen.open("a") as file:
+                file.write("".join(f"{i}\n" for i in batch["id"]))
+            return batch
+
+        everything = list(range(20))
+        assert twice(reordered(rows_of_files(source).map_batches(see))) == [everything, []]
+        assert sorted(map(int, seen.read_text().split())) == everything
+
+
+class TestFilesOfOthers:
+    def test_only_ids_are_removed(self, context, source, tmp_path):
+        context.checkpoint_config = config(tmp_path)
+        own, inner = tmp_path / "ids" / "own.parquet", tmp_path / "ids" / "a" / "b.parquet"
+        inner.parent.mkdir(parents=True)
+        for place in (own, inner):
+            pq.write_table(pa.table({"id": [3]}), place)
+        rows_of_files(source).write_parquet(tmp_path / "out")
+        assert own.exists()
+        assert inner.exists()
+        assert [path for path in (tmp_path / "ids").iterdir() if path != own] == [inner.parent]
+
+    def test_they_count_as_ids(self, context, source, tmp_path):
+        context.checkpoint_config = config(tmp_path)
+        (tmp_path / "ids").mkdir()
+        pq.write_table(pa.table({"id": [3]}), tmp_path / "ids" / "own.parquet")
+        rows_of_files(source).write_parquet(tmp_path / "out")
+        assert written(tmp_path / "out") == sorted(set(range(20)) - {3})
+
+    def test_what_only_looks_pending_stays(self, context, source, tmp_path):
+        context.checkpoint_config = config(tmp_path)
+        place = tmp_path / "ids" / "mine.pending.parquet"
+        place.parent.mkdir()
+        pq.write_table(pa.table({"id": [3]}), place)
+        rows_of_files(source).write_parquet(tmp_path / "out")
+        assert place.exists()
+
+
 class TestErrors:
+    def test_rows_of_sinks_and_ids_have_folders_of_their_own(self, context, source, tmp_path):
+        context.checkpoint_config = config(tmp_path)
+        with pytest.raises(ValueError, match="one inside of the other"):
+            rows_of_files(source).write_datasink(BlocksToFiles(str(tmp_path / "ids")))
+
+    @pytest.mark.parametrize("out", ["ids", "ids/out", "."])
+    def test_rows_and_ids_have_folders_of_their_own(self, context, source, tmp_path, out):
+        context.checkpoint_config = config(tmp_path)
+        with pytest.raises(ValueError, match="one inside of the other"):
+            rows_of_files(source).write_parquet(tmp_path / out)
+        assert not (tmp_path / "ids").exists()
+
+    def test_folders_may_begin_alike(self, context, source, tmp_path):
+        context.checkpoint_config = config(tmp_path)
+        rows_of_files(source).write_parquet(tmp_path / "ids_and_more")
+        assert written(tmp_path / "ids_and_more") == list(range(20))
+
     def test_ids_have_to_be_there_at_the_end(self, context, source, tmp_path):
         context.checkpoint_config = config(tmp_path)
         with pytest.raises(ValueError, match="ID column id is absent"):

@@ -137,3 +137,14 @@ def test_nothing_is_computed_for_a_folder_that_is_left_alone(tmp_path):
     sink = Told(str(tmp_path), mode="ignore")
     skate.data.range(3).map(fail).write_datasink(sink)
     assert (sink.rows, list(tmp_path.iterdir())) == (0, [])
+
+
+def test_a_sink_that_is_used_again_adds_files(tmp_path: Path) -> None:
+    class Lines(BlockBasedFileDatasink):
+        def write_block_to_file(self, block: Any, file: Any) -> None:
+            file.write(str(block.num_rows()).encode())
+
+    sink = Lines(str(tmp_path), file_format="txt")
+    for rows in (3, 4):
+        skate.data.range(rows, override_num_blocks=1).write_datasink(sink)
+    assert sorted(file.read_text() for file in tmp_path.iterdir()) == ["3", "4"]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from skate.engine.local.hub import inventory
@@ -44,3 +47,43 @@ def test_why_a_task_failed_may_be_unknown_or_unreadable() -> None:
     assert inventory.failure_row(None)["error_message"] is None
     row = inventory.failure_row(b"no pickle")
     assert row["error_message"].startswith("it cannot be unpickled: ")
+
+
+class Listed(dict[int, Any]):
+    """Counts how often somebody goes through it."""
+
+    walks = 0
+
+    def __iter__(self) -> Iterator[int]:
+        self.walks += 1
+        return super().__iter__()
+
+
+def test_calls_of_an_actor_are_gone_through_once(hub_bench: HubBench) -> None:
+    actor = hub_bench.create_actor(max_concurrency=2)
+    hub_bench.finish(actor.creation)
+    (worker,) = hub_bench.workers
+    worker.pid = 100
+    calls = [hub_bench.call(actor) for _ in range(4)]
+    worker.in_flight = in_flight = Listed(worker.in_flight)
+    rows = inventory.rows(INFO, hub_bench.hub.state, "tasks")
+    waits = "PENDING_ACTOR_TASK_ORDERING_OR_CONCURRENCY"
+    assert [row["state"] for row in rows if row["state"] != "FINISHED"] == [
+        "RUNNING", "RUNNING", waits, waits,
+    ]  # fmt: skip
+    assert in_flight.walks == 1
+    assert [hub_bench.ask("has_begun", call.id) for call in calls] == [True, True, False, False]
+
+
+def test_whether_a_task_has_begun(hub_bench: HubBench) -> None:
+    missing = hub_bench.put(None)
+    waiting, first = hub_bench.submit(missing), hub_bench.submit()
+    assert first.worker is not None
+    first.worker.pid = 100
+    assert not hub_bench.ask("has_begun", waiting.id)
+    assert hub_bench.ask("has_begun", first.id)
+    hub_bench.finish(first)
+    assert hub_bench.ask("has_begun", first.id)
+    assert hub_bench.ask("has_begun", 12345)
+    waiting.attempt = 1
+    assert hub_bench.ask("has_begun", waiting.id)

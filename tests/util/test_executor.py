@@ -13,6 +13,7 @@ from concurrent.futures.process import BrokenProcessPool
 import pytest
 
 import skate
+from skate.engine import current_engine
 from skate.exceptions import TaskError, WorkerCrashedError
 from skate.util import Executor
 from skate.util.executor import CallCrashedError
@@ -383,3 +384,18 @@ def test_the_end_of_the_program_waits_for_calls(tmp_path):
     done = run_program([sys.executable, tmp_path / "program.py"], cwd=tmp_path, check=True)
     assert "by CPUs" in done.stdout
     assert "by a limit" in done.stdout
+
+
+@local_only
+def test_cancelling_one_call_lists_no_others(flag, monkeypatch):
+    """Thousands of calls may wait, and each may be cancelled."""
+    gate = flag("gate")
+    with Executor() as executor:
+        for _ in range(int(skate.cluster_resources()["CPU"])):
+            executor.submit(gate.wait)
+        last = executor.submit(square, 1)
+        with monkeypatch.context() as patched:
+            patched.setattr(type(current_engine()), "state", None)
+            cancelled = last.cancel()
+        gate.set()
+    assert cancelled

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -75,6 +76,84 @@ def test_other_shards(milliseconds: int) -> None:
     assert list(from_iterators([[0, 1], [2]]).batch_across_shards()) == [[0, 2], [1]]
 
 
+class TestPasses:
+    """Each iteration is over all items, whoever else has begun one of the same actors."""
+
+    def test_parts_after_one_that_was_left_early(self) -> None:
+        parts = from_range(10, num_shards=2).repartition(2)
+        for _ in range(3):
+            assert len(parts.take(3)) == 3
+        assert sorted(parts.gather_sync()) == list(range(10))
+        assert sorted(parts.gather_async()) == list(range(10))
+
+    def test_parts_beside_each_other(self) -> None:
+        parts = from_range(10, num_shards=2).repartition(2)
+        first, second = parts.gather_sync(), parts.gather_sync()
+        assert [sorted(each) for each in zip(*zip(first, second, strict=True), strict=True)] == [
+            list(range(10))
+        ] * 2
+
+    def test_parts_share_a_pass(self) -> None:
+        seen = skate.remote(Tally).remote()
+        source = from_range(6, num_shards=1).for_each(lambda x: skate.get(seen.add.remote(x)))
+        parts = source.repartition(3).shards()
+        assert [list(shard) for shard in parts] == [[0, 3], [1, 4], [2, 5]]
+        assert skate.get(seen.all.remote()) == [0, 1, 2, 3, 4, 5]
+
+    def test_one_part_in_several_tasks(self) -> None:
+        @skate.remote
+        def taken(items: Any) -> list[int]:
+            return list(items)
+
+        shard = from_range(6, num_shards=1).repartition(2).shards()[1]
+        assert skate.get([taken.remote(shard) for _ in range(2)]) == [[1, 3, 5]] * 2
+
+    @pytest.mark.parametrize("gathered", ["gather_sync", "gather_async"])
+    def test_unions_of_the_same_actors(self, gathered: str) -> None:
+        items = from_range(4, num_shards=2)
+        both = items.for_each(lambda x: x * 10).union(items.for_each(lambda x: -x))
+        assert sorted(getattr(both, gathered)()) == [-3, -2, -1, 0, 0, 10, 20, 30]
+
+    @pytest.mark.parametrize("parts", [False, True])
+    @pytest.mark.parametrize("gathered", ["gather_sync", "gather_async"])
+    def test_shards_that_are_chosen_twice(self, gathered: str, parts: bool) -> None:
+        items = from_range(4, num_shards=2)
+        items = items.repartition(2) if parts else items
+        expected = sorted([*items.get_shard(0)] * 2 + [*items.get_shard(1)])
+        assert sorted(getattr(items.select_shards([0, 0, 1]), gathered)()) == expected
+
+    def test_what_was_left_early_is_let_go(self) -> None:
+        worker = skate.remote(Watched).remote([1, 2, 3], False)
+        items = from_actors([worker])
+        for _ in range(3):
+            items.take(1)
+        assert list(items.gather_sync()) == [1, 2, 3]
+        gc.collect()  # which lets go of the iterators
+        assert items.take(1) == [1]
+        assert skate.get(worker.passes.remote()) == 1
+
+
+class Tally:
+    """Notes what it is told."""
+
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+
+    def add(self, item: int) -> int:
+        self.seen.append(item)
+        return item
+
+    def all(self) -> list[int]:
+        return self.seen
+
+
+class Watched(ParallelIteratorWorker):
+    """Says how many passes it remembers."""
+
+    def passes(self) -> int:
+        return len(self._passes)
+
+
 @parallel
 def test_what_is_ready_comes_first(flag: Any) -> None:
     gate = flag("gate")
@@ -110,6 +189,12 @@ def test_united_iterators_take_turns_and_share_what_they_count() -> None:
 def test_copies_of_an_iterator() -> None:
     pairs, singles = from_range(3, num_shards=1).gather_sync().duplicate(2)
     assert list(pairs.batch(2).union(singles)) == [0, [0, 1], 1, 2, [2]]
+
+
+def test_a_copy_goes_ahead_of_one_that_nobody_reads() -> None:
+    first, _ = from_range(4, num_shards=1).gather_sync().duplicate(2)
+    other = from_items([100], 1).gather_async()
+    assert sorted(first.union(other)) == [0, 1, 2, 3, 100]
 
 
 def test_the_actors_of_items() -> None:

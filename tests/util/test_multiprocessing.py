@@ -133,15 +133,6 @@ def test_all_processes_have_their_part_in_short_calls() -> None:
         assert len({pool.apply(os.getpid) for _ in range(4)}) == 2
 
 
-def test_in_programs_that_import_ray_an_exception_is_a_result_of_imap(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("SKATE_AS_RAY", "1")
-    with Pool(2) as pool:
-        for results in (pool.imap(odd_only, [1, 2]), pool.imap_unordered(odd_only, [1, 2])):
-            assert {type(result) for result in results} == {int, ValueError}
-
-
 def test_imap_goes_on_after_an_exception() -> None:
     with Pool(2) as pool:
         results = pool.imap(odd_only, [1, 2, 3])

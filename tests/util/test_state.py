@@ -708,6 +708,53 @@ def test_what_is_printed_later_is_followed(capfd: pytest.CaptureFixture[str]) ->
 
 
 @local_only
+def test_following_ends_with_the_session(capfd: pytest.CaptureFixture[str]) -> None:
+    talker = Talker.remote()
+    skate.get(talker.talk.remote("one"))
+    following = state.get_log(actor_id=talker._actor_id.hex(), follow=True, _interval=0.01)
+    assert next(following) == "one\n"
+    skate.get(talker.talk.remote("two"))
+    skate.shutdown()
+    assert list(following) == ["two\n"]
+    assert not skate.is_initialized()
+
+
+@local_only
+def test_the_log_of_an_actor_is_what_its_processes_printed(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    @skate.remote(max_restarts=1, max_task_retries=1)
+    class Falling:
+        def __init__(self) -> None:
+            print("begins")
+
+        def pid(self) -> int:
+            return os.getpid()
+
+    actor = Falling.remote()
+    os.kill(skate.get(actor.pid.remote()), signal.SIGKILL)
+    assert skate.get(actor.pid.remote())
+    assert "".join(state.get_log(actor_id=actor._actor_id.hex())) == "begins\n" * 2
+
+
+@local_only
+def test_an_actor_that_has_no_process_has_printed_nothing(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    @skate.remote
+    def speak_below_python() -> None:
+        os.write(1, b"hello\n")
+
+    skate.get(speak_below_python.remote())
+    eventually(lambda: "workers.out" in str(state.list_logs(node_ip="127.0.0.1")))
+    pending = Sleeper.options(num_cpus=skate.cluster_resources()["CPU"]).remote()
+    holder = Sleeper.options(num_cpus=skate.cluster_resources()["CPU"]).remote()
+    assert {of_actor(pending).pid, of_actor(holder).pid} & {0, None}
+    assert list(state.get_log(actor_id=holder._actor_id.hex())) == []
+    assert list(state.get_log(actor_id=pending._actor_id.hex())) == []
+
+
+@local_only
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
@@ -722,6 +769,21 @@ def test_what_is_printed_later_is_followed(capfd: pytest.CaptureFixture[str]) ->
 def test_logs_that_there_are_not(asked: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         state.get_log(**asked)
+
+
+@local_only
+def test_jobs_that_there_are_not() -> None:
+    with pytest.raises(ValueError, match="spam"):
+        state.get_log(submission_id="spam")
+
+
+@pytest.mark.parametrize("filters", [[("spam", "=", 1)], [("name", "=", "x"), ("spam", "=", 1)]])
+@pytest.mark.parametrize("there", [False, True])
+def test_filters_by_what_there_is_not(filters: Any, there: bool) -> None:
+    actor = Sleeper.options(name="sleeper").remote() if there else None
+    with pytest.raises(ValueError, match=r"takes one of .*actor_id.*; got 'spam'"):
+        state.list_actors(filters=filters)
+    del actor
 
 
 @local_only

@@ -23,7 +23,7 @@ def callbacks_for_tuning() -> list[Any]:
 
 
 def _named(variable: str, *kinds: type) -> list[Any]:
-    """An instance of each class of a list as `package.module.Class,package.Other`."""
+    """Make an instance of each class of a list such as `package.module.Class,package.Other`."""
     paths = (part.strip() for part in os.environ.get(variable, "").split(","))
     return [_made(path, variable, kinds) for path in paths if path]
 

@@ -87,6 +87,9 @@ class _OtherSession:
     def state(self, kind: str) -> list[Row]:
         return list(self._session.ask("list", kind=kind))
 
+    def printed(self, since: int) -> list[Row]:
+        return list(self._session.ask("logs", number=since))
+
     def nodes(self) -> list[Row]:
         return self.state("nodes")
 
@@ -147,6 +150,7 @@ def _list(
     address: str | None,
     timeout: float,
 ) -> None:
+    from skate.util._state_kinds import ROWS_OF
     from skate.util._state_rows import chosen as chosen_rows
 
     kind = kind.replace("-", "_")
@@ -154,7 +158,7 @@ def _list(
     all_rows = _rows(kind)
     if detail and form == "default":
         form = "yaml"
-    rows = chosen_rows(all_rows, wanted, limit)
+    rows = chosen_rows(all_rows, wanted, limit, ROWS_OF[kind])
     if len(rows) == limit < len(all_rows):
         _warn_of_more(kind, limit, len(all_rows))
     print(shown(rows, form))
@@ -172,12 +176,13 @@ def _warn_of_more(kind: str, limit: int, total: int) -> None:
 def _rows(kind: str) -> Sequence[Row]:
     from skate.util._state_kinds import ROWS_OF
     from skate.util._state_rows import completed
-    from skate.util._state_sources import all_rows
+    from skate.util._state_sources import all_rows, job_rows
 
-    answers = _of_each(lambda source: [*all_rows(kind, source)])
-    # What was submitted is known to the machine: sessions answer alike.
-    told = [row for some in answers[: 1 if kind == "jobs" else None] for row in some]
-    return [*completed(told, ROWS_OF[kind])]
+    if kind == "jobs":  # the machine knows them, whether there is a session or not
+        answers = [[*job_rows()]]
+    else:
+        answers = _of_each(lambda source: [*all_rows(kind, source)])
+    return [*completed((row for some in answers for row in some), ROWS_OF[kind])]
 
 
 def filter_of(text: str) -> tuple[str, str, str]:
@@ -333,8 +338,10 @@ def _task_logs(id: str, attempt_number: int, err: bool, **how: Any) -> None:
     _print_log({"task_id": id}, **_kept(how), suffix=_STREAM[err])
 
 
-def _job_logs(id: str, **how: Any) -> None:
-    _print_log({"submission_id": id}, **_kept(how))
+def _job_logs(id: str, tail: int, follow: bool, interval: float | None, **where: object) -> None:
+    from skate.util._state_logs import job_log
+
+    _print_all(job_log(id, tail, _pause(follow, interval)))
 
 
 def _kept(how: Mapping[str, Any]) -> Row:
@@ -347,7 +354,7 @@ def _print_log(
     """Print it from the first session that knows of it."""
     from skate.util._state_logs import log_of
 
-    pause = (interval or _FOLLOW_SECONDS) if follow else None
+    pause = _pause(follow, interval)
     sources = _sources()
     for number, source in enumerate(sources, start=1):
         try:
@@ -356,6 +363,14 @@ def _print_log(
         except ValueError:
             if number == len(sources):
                 raise
+    _print_all(texts)
+
+
+def _pause(follow: bool, interval: float | None) -> float | None:
+    return (interval or _FOLLOW_SECONDS) if follow else None
+
+
+def _print_all(texts: Iterator[str]) -> None:
     with suppress(KeyboardInterrupt, ConnectionError):  # nobody looks any more, or it has ended
         for text in texts:
             print(text, end="", flush=True)

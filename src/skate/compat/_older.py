@@ -54,7 +54,10 @@ HOMES: dict[str, tuple[str, ...]] = {
         ("skate.compat.parts.core.named_actors",),
     ),
     "ray.experimental.async_api": ("skate.compat.parts.core.async_api",),
-    "ray.experimental.multiprocessing": ("skate.util.multiprocessing",),
+    "ray.experimental.multiprocessing": (
+        "skate.compat.parts.core.multiprocessing",
+        "skate.util.multiprocessing",
+    ),
     "ray.util.sklearn": ("skate.util.joblib",),
     "ray.data.grouped_dataset": ("skate.data.grouped_data",),
     "ray.rllib": ("skate.compat.parts.core.rllib",),

@@ -129,6 +129,14 @@ HOMES: dict[str, tuple[str, ...]] = {
     "ray.util.state": _STATE,
     "ray.util.state.api": _STATE,
     "ray.util.state.common": _STATE_COMMON,
+    "ray.util.multiprocessing": (
+        "skate.compat.parts.core.multiprocessing",
+        "skate.util.multiprocessing",
+    ),
+    "ray.util.multiprocessing.pool": (
+        "skate.compat.parts.core.multiprocessing",
+        "skate.util.multiprocessing.pool",
+    ),
     "ray.util.state.exception": ("skate.compat.parts.core.state_exception",),
     "ray.util.helpers": ("skate.util._completion",),
     "ray.util.accelerators.accelerators": ("skate.compat.parts.core.accelerators",),

@@ -103,13 +103,14 @@ class TrialFolder:
     Args:
         name: What people know it by.
         folder: Its folder.
-        config: Its configuration.
+        config: Its configuration; None if that is in its folder.
     """
 
-    def __init__(self, name: str, folder: str, config: Row) -> None:
+    def __init__(self, name: str, folder: str, config: Row | None) -> None:
         self.name: str = name
         self.folder = folder
-        self.config: Row = config
+        self.config: Row = config or {}
+        self._lacks_config = config is None
         self.state = ""  # as the search has noted it; "": not at all
         self.last: Row = {}
         self._results = Lines(os.path.join(folder, RESULTS))
@@ -119,12 +120,20 @@ class TrialFolder:
 
     def read(self) -> bool:
         """Take in what is new; return whether there was something."""
+        found_config = self._lacks_config and self._read_config()
         anew, rows = self._results.new()
         if anew:
             self._points, self._stride, self._seen, self.last = [], 1, 0, {}
         for row in rows:
             self._add(row)
-        return bool(rows) or anew
+        return bool(rows) or anew or found_config
+
+    def _read_config(self) -> bool:
+        """Read the configuration; return whether it is there, and not only its beginning."""
+        found = _row_in(_text_of(os.path.join(self.folder, _PARAMETERS)).encode())
+        if found is not None:
+            self.config, self._lacks_config = found, False
+        return found is not None
 
     def _add(self, row: Row) -> None:
         self._seen += 1
@@ -212,8 +221,7 @@ class RunFolder:
     def _find_trials(self) -> bool:
         if self.kind == "training":
             if not self._trials:
-                config = _row_in(_text_of(os.path.join(self.path, _PARAMETERS)).encode()) or {}
-                self._trials = {self.name: TrialFolder(self.name, self.path, config)}
+                self._trials = {self.name: TrialFolder(self.name, self.path, None)}
             return False
         anew, lines = self._states.new()
         if anew:
@@ -246,8 +254,7 @@ class RunFolder:
         for name in sorted(_folders_in(self.path))[:_MOST_TRIALS]:
             folder = os.path.join(self.path, name)
             if name not in self._trials and os.path.exists(os.path.join(folder, _PARAMETERS)):
-                config = _row_in(_text_of(os.path.join(folder, _PARAMETERS)).encode()) or {}
-                self._trials[name] = TrialFolder(name, folder, config)
+                self._trials[name] = TrialFolder(name, folder, None)
                 found = True
         return found
 

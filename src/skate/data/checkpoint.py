@@ -38,13 +38,20 @@ class InvalidCheckpointingConfig(ValueError):  # noqa: N818 - Ray's name
 class CheckpointConfig:
     """Note the ids of rows as they are written, and leave them out the next time.
 
+    Files have each row once, also those of `BlockBasedFileDatasink` and `RowBasedFileDatasink`
+    whose names follow from what their `FilenameProvider` is given. Other sinks are given each row
+    at least once: after a kill those that were under way again.
+
     Args:
-        id_column: The column of ids: each row has another one, from the file that is read to the
-            file that is written.
+        id_column: The column of ids: each row has another one, and keeps it from where it is read,
+            or made, to where it is written. Limits, joins and groups see all rows in each run:
+            what is noted is left out after them.
         checkpoint_path: The folder for Parquet files with the ids, an absolute path or an address
-            such as "s3://bucket/ids"; None takes "ray_data_checkpoint" in the folder that the
-            variable RAY_DATA_CHECKPOINT_PATH_BUCKET names.
-        delete_checkpoint_on_success: Whether the ids are removed when all rows are written.
+            such as "s3://bucket/ids", neither inside of the folder that is written to nor around
+            it; None takes "ray_data_checkpoint" in the folder that the variable
+            RAY_DATA_CHECKPOINT_PATH_BUCKET names. Files of others there are read as ids, too.
+        delete_checkpoint_on_success: Whether the ids that such writes have noted are removed when
+            all rows are written; files of others stay.
         override_filesystem: The file system of `checkpoint_path`; None finds it by the path.
         override_backend: What `backend` says; deprecated.
         write_num_threads: Without effect: whoever writes a file notes its ids.

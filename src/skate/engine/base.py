@@ -439,8 +439,18 @@ class Engine(ABC):
     @abstractmethod
     def state(self, kind: str) -> list[dict[str, Any]]:
         """A row for each of the "actors", "tasks", "objects", "workers" or "runtime_envs", with
-        Ray's keys; also of what has ended lately, but objects. For each of the "printed" pieces of
-        output: process, stream, task and text."""
+        Ray's keys; also of what has ended lately, but objects."""
+
+    def has_begun(self, ref: ObjectRef[object]) -> bool:
+        """Whether the task that makes the value has begun, or ended; also if nobody knows."""
+        id = ref.task_id().hex()
+        states = [str(row["state"]) for row in self.state("tasks") if row["task_id"] == id]
+        return not states or any(not state.startswith("PENDING") for state in states)
+
+    def printed(self, since: int) -> list[dict[str, Any]]:
+        """What was printed lately, after the piece of that number: for each piece its number,
+        process, actor, task, stream and text."""
+        return []
 
     def locations(
         self, refs: Sequence[ObjectRef[object]], timeout_ms: int

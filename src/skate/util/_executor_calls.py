@@ -249,10 +249,4 @@ def begun_tasks() -> set[str]:
 
 
 def _has_begun(ref: Any) -> bool:
-    from skate.util.state import list_tasks
-
-    if ref is None or not skate.is_initialized():
-        return True
-    attempts = list_tasks(filters=[("task_id", "=", ref.task_id().hex())])
-    states = [str(attempt["state"]) for attempt in attempts]
-    return not states or any(not state.startswith("PENDING") for state in states)
+    return ref is None or not skate.is_initialized() or current_engine().has_begun(ref)

@@ -11,20 +11,24 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import skate
 from skate.util.iter_metrics import MetricsContext, SharedMetrics
+
+T = TypeVar("T")
+U = TypeVar("U")
 
 NOT_READY = object()
 Source = Callable[[bool], Iterator[Any]]  # whether to wait
 Step = Callable[[Iterator[Any]], Iterator[Any]]
 
 _PAUSE_SECONDS = 0.001  # before those that were not ready are asked again
+_ROUNDS = 5  # for which a copy of an iterator lets others catch up
 _running = threading.local()
 
 
-class LocalIterator:
+class LocalIterator(Generic[T]):
     """Iterate over items in one process; made by `gather_sync` and the like.
 
     Args:
@@ -63,13 +67,14 @@ class LocalIterator:
 
     # -- iterating -----------------------------------------------------------------------------
 
-    def __iter__(self) -> LocalIterator:
+    def __iter__(self) -> LocalIterator[T]:
         return self
 
-    def __next__(self) -> Any:
+    def __next__(self) -> T:
         if self._items is None:
             self._items = self.items(wait=True)
-        return next(self._items)
+        item: T = next(self._items)
+        return item
 
     def items(self, wait: bool) -> Iterator[Any]:
         """Yield the items anew; without waiting, `NOT_READY` where there is none yet."""
@@ -90,7 +95,7 @@ class LocalIterator:
     def __repr__(self) -> str:
         return f"LocalIterator[{self.name}]"
 
-    def take(self, n: int) -> list[Any]:
+    def take(self, n: int) -> list[T]:
         """Return up to `n` items."""
         return [item for _, item in zip(range(n), self, strict=False)]
 
@@ -101,20 +106,20 @@ class LocalIterator:
 
     # -- steps ---------------------------------------------------------------------------------
 
-    def _with(self, step: Step, name: str) -> LocalIterator:
+    def _with(self, step: Step, name: str) -> LocalIterator[Any]:
         steps = [*self._steps, step]
         return LocalIterator(self._source, self.shared_metrics, steps, f"{self.name}{name}")
 
-    def transform(self, fn: Callable[[Iterable[Any]], Iterable[Any]]) -> LocalIterator:
+    def transform(self, fn: Callable[[Iterable[T]], Iterable[U]]) -> LocalIterator[U]:
         """Pass all items through a function of iterables."""
         return self._with(lambda items: iter(fn(items)), ".transform()")
 
     def for_each(
         self,
-        fn: Callable[[Any], Any],
+        fn: Callable[[T], U],
         max_concurrency: int = 1,
         resources: dict[str, Any] | None = None,
-    ) -> LocalIterator:
+    ) -> LocalIterator[U]:
         """Call a function of each item.
 
         Args:
@@ -130,27 +135,27 @@ class LocalIterator:
         step: Step = lambda items: _as_tasks(items, task, max_concurrency)  # noqa: E731
         return self._with(step, ".for_each()")
 
-    def filter(self, fn: Callable[[Any], bool]) -> LocalIterator:
+    def filter(self, fn: Callable[[T], bool]) -> LocalIterator[T]:
         """Keep the items for which a function returns something true."""
         return self._with(
             lambda items: (item for item in items if item is NOT_READY or fn(item)), ".filter()"
         )
 
-    def batch(self, n: int) -> LocalIterator:
+    def batch(self, n: int) -> LocalIterator[list[T]]:
         """Put items into lists of `n`, the last one shorter."""
         return self._with(lambda items: _batches(items, n), f".batch({n})")
 
-    def flatten(self) -> LocalIterator:
+    def flatten(self: LocalIterator[list[U]]) -> LocalIterator[U]:
         """Take the items out of lists."""
         return self._with(_flat, ".flatten()")
 
-    def combine(self, fn: Callable[[Any], list[Any]]) -> LocalIterator:
+    def combine(self, fn: Callable[[T], list[U]]) -> LocalIterator[U]:
         """Call a function of each item, and take what it returns out of its lists."""
         found = self.for_each(fn).flatten()
         found.name = f"{self.name}.combine()"
         return found
 
-    def shuffle(self, shuffle_buffer_size: int, seed: int | None = None) -> LocalIterator:
+    def shuffle(self, shuffle_buffer_size: int, seed: int | None = None) -> LocalIterator[T]:
         """Change the order, within a buffer of that many items.
 
         Args:
@@ -162,10 +167,10 @@ class LocalIterator:
             f".shuffle(shuffle_buffer_size={shuffle_buffer_size}, seed={seed})",
         )
 
-    def zip_with_source_actor(self) -> LocalIterator:
+    def zip_with_source_actor(self) -> LocalIterator[tuple[Any, T]]:
         """Make pairs: the actor that an item comes from, and the item; after `gather_async`."""
 
-        def pair(item: Any) -> tuple[Any, Any]:
+        def pair(item: T) -> tuple[Any, T]:
             actor = LocalIterator.get_metrics().current_actor
             if actor is None:
                 raise ValueError("the actor of an item is known behind gather_async() only")
@@ -177,7 +182,7 @@ class LocalIterator:
 
     # -- several -------------------------------------------------------------------------------
 
-    def duplicate(self, n: int) -> list[LocalIterator]:
+    def duplicate(self, n: int) -> list[LocalIterator[T]]:
         """Return `n` iterators over the same items, each of which is taken once."""
         if n < 2:
             raise ValueError(f"duplicate() takes 2 at the least; got {n}")
@@ -189,10 +194,10 @@ class LocalIterator:
 
     def union(
         self,
-        *others: LocalIterator,
+        *others: LocalIterator[Any],
         deterministic: bool = False,
         round_robin_weights: Sequence[float | str] | None = None,
-    ) -> LocalIterator:
+    ) -> LocalIterator[Any]:
         """Iterate over the items of several.
 
         Args:
@@ -208,7 +213,7 @@ class LocalIterator:
                 raise ValueError(
                     f"union() takes iterators of the kind LocalIterator; got {other!r}"
                 )
-        members = [self, *others]
+        members: list[LocalIterator[Any]] = [self, *others]
         weights = round_robin_weights or [1] * len(members)
         if len(weights) != len(members):
             raise ValueError(f"union() takes a weight for each of {len(members)}; got {weights}")
@@ -277,9 +282,10 @@ def _shuffled(items: Iterator[Any], size: int, seed: int | None) -> Iterator[Any
 
 
 class _Copies:
-    """Hands out what one iterator gives to several; nobody gets ahead who need not."""
+    """Hands out what one iterator gives to several. Who need not wait lets the others catch up,
+    for some rounds: it may be that nobody reads them."""
 
-    def __init__(self, iterator: LocalIterator, count: int) -> None:
+    def __init__(self, iterator: LocalIterator[Any], count: int) -> None:
         self._iterator = iterator
         self._items: Iterator[Any] | None = None
         self._queues: list[deque[Any]] = [deque() for _ in range(count)]
@@ -289,12 +295,15 @@ class _Copies:
 
     def _copy(self, index: int, wait: bool) -> Iterator[Any]:
         queue = self._queues[index]
+        rounds = 0
         while True:
-            if not queue and not wait and any(self._queues):
-                yield NOT_READY  # the others have to catch up first
+            if not queue and not wait and rounds < _ROUNDS and any(self._queues):
+                rounds += 1
+                yield NOT_READY
                 continue
             if not queue and not self._fill():
                 return
+            rounds = 0
             yield queue.popleft()
 
     def _fill(self) -> bool:
@@ -309,7 +318,7 @@ class _Copies:
 
 
 def _united(
-    members: Sequence[LocalIterator],
+    members: Sequence[LocalIterator[Any]],
     weights: Sequence[float | str],
     in_turn: bool,
     wait: bool,

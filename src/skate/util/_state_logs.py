@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import skate
 from skate._core.argument_checks import whole_number
-from skate.engine import current_engine
+from skate.engine import current_engine, installed_engine
+from skate.engine.base import Engine
 from skate.util._state_sources import StateSource, submitted_jobs
+
+if TYPE_CHECKING:
+    from skate.job_submission import JobSubmissionClient
 
 Row = dict[str, Any]
 
@@ -58,7 +62,7 @@ def list_logs(
 def log_names(source: StateSource, pattern: str) -> dict[str, list[str]]:
     """Return the names of what was printed, by stream."""
     found: dict[str, list[str]] = {}
-    for piece in source.state("printed"):
+    for piece in source.printed(0):
         name, group = _file_name(piece), f"worker_{_STREAMS[piece['stream']]}"
         if fnmatchcase(name, pattern) and name not in found.setdefault(group, []):
             found[group].append(name)
@@ -155,23 +159,25 @@ def log_of(
             f"get_log() needs one of {', '.join(asked)}; got {', '.join(given) or 'none'}"
         )
     if given == ["submission_id"]:
-        return _job_log(asked["submission_id"], tail, interval)
+        return job_log(asked["submission_id"], tail, interval)
     return _printed(source, _wanted(source, given[0], asked[given[0]], suffix), tail, interval)
 
 
 class _Wanted(NamedTuple):
     """Which pieces are asked for; what is None does not matter."""
 
-    filename: str | None
-    pids: Sequence[int] | None
-    task: int | None
-    stream: str | None
+    filename: str | None = None
+    pid: int | None = None
+    actor: int | None = None
+    task: int | None = None
+    stream: str | None = None
 
     def has(self, piece: Row) -> bool:
-        """Whether a piece is one of them."""
+        """Return whether a piece is one of them."""
         return (
             (self.filename is None or _file_name(piece) == self.filename)
-            and (self.pids is None or piece["pid"] in self.pids)
+            and (self.pid is None or piece["pid"] == self.pid)
+            and (self.actor is None or piece["actor"] == self.actor)
             and (self.task is None or piece["task"] == self.task)
             and (self.stream is None or _STREAMS[piece["stream"]] == self.stream)
         )
@@ -179,16 +185,17 @@ class _Wanted(NamedTuple):
 
 def _wanted(source: StateSource, by: str, value: Any, suffix: str) -> _Wanted:
     if by == "filename":
-        known = {_file_name(piece) for piece in source.state("printed")}
+        known = {_file_name(piece) for piece in source.printed(0)}
         if value not in known:
             raise ValueError(f"filename takes one of {sorted(known)}; got {value!r}")
-        return _Wanted(value, None, None, None)
+        return _Wanted(filename=value)
     row = _known(
         source, {"pid": "workers", "task_id": "tasks", "actor_id": "actors"}[by], by, value
     )
-    if by == "task_id":
-        return _Wanted(None, None, int(row["task_id"], 16), suffix)
-    return _Wanted(None, [row["pid"]], None, suffix)
+    if by == "pid":
+        return _Wanted(pid=row["pid"], stream=suffix)
+    id = int(row[by], 16)
+    return _Wanted(task=id, stream=suffix) if by == "task_id" else _Wanted(actor=id, stream=suffix)
 
 
 def _known(source: StateSource, kind: str, key: str, value: object) -> Row:
@@ -214,23 +221,43 @@ def _file_name(piece: Row) -> str:
 def _printed(
     source: StateSource, wanted: _Wanted, tail: int, interval: float | None
 ) -> Iterator[str]:
-    """Yield the texts of pieces; with an interval, also of those to come."""
-    pieces = source.state("printed")
+    """Yield the texts of pieces; with an interval, also of those to come in this session."""
+    pieces = source.printed(0)
     seen = pieces[-1]["number"] if pieces else 0
     text = "".join(piece["text"] for piece in pieces if wanted.has(piece))
     if shown := _last_lines(text, tail):
         yield shown
-    while interval is not None:
+    is_over = False
+    while interval is not None and not is_over:
         time.sleep(interval)
-        new = [piece for piece in source.state("printed") if piece["number"] > seen]
+        is_over = _has_ended(source)  # before the look, which is the last one then
+        new = source.printed(seen)
         seen = new[-1]["number"] if new else seen
         yield from (piece["text"] for piece in new if wanted.has(piece))
 
 
-def _job_log(submission_id: str, tail: int, interval: float | None) -> Iterator[str]:
-    """Yield what a job has printed; with an interval, also what it prints until it is over."""
+def _has_ended(source: StateSource) -> bool:
+    """Return whether this program has shut its session down; those of others do not answer."""
+    return isinstance(source, Engine) and installed_engine() is not source
+
+
+def job_log(submission_id: str, tail: int, interval: float | None) -> Iterator[str]:
+    """Return what a job has printed; with an interval, also what it prints until it is over.
+
+    Raises:
+        ValueError: If there is no such job.
+    """
     client = submitted_jobs()
-    text = client.get_job_logs(submission_id)
+    try:
+        text = client.get_job_logs(submission_id)
+    except RuntimeError as error:
+        raise ValueError(str(error)) from error
+    return _of_job(client, submission_id, text, tail, interval)
+
+
+def _of_job(
+    client: JobSubmissionClient, submission_id: str, text: str, tail: int, interval: float | None
+) -> Iterator[str]:
     if shown := _last_lines(text, tail):
         yield shown
     is_over = False

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any, ClassVar
 
 from skate._core.argument_checks import whole_number, wrong_type, wrong_value
@@ -72,13 +73,22 @@ def chosen(
     kind: type[StateRow] = StateRow,
 ) -> list[StateRow]:
     """Return the first rows that meet all filters, at most `limit`."""
-    if not isinstance(filters, (list, tuple, type(None))):
-        raise wrong_type("filters", filters, 'a list of triples like ("state", "=", "ALIVE")')
     if whole_number("limit", limit, 0) > MOST_ROWS:
         raise wrong_value("limit", limit, f"at most {MOST_ROWS}, and filters choose among more")
+    return [*islice(filtered(rows, filters, kind), limit)]
+
+
+def filtered(
+    rows: Iterable[dict[str, Any]], filters: Filters | None, kind: type[StateRow]
+) -> Iterator[StateRow]:
+    """Return the rows that meet all filters."""
+    if not isinstance(filters, (list, tuple, type(None))):
+        raise wrong_type("filters", filters, 'a list of triples like ("state", "=", "ALIVE")')
     wanted = [_checked(filter) for filter in filters or ()]
-    found = (row for row in completed(rows, kind) if all(_fits(row, *one) for one in wanted))
-    return [row for _, row in zip(range(limit), found, strict=False)]
+    complete = completed(rows, kind)
+    first = [*islice(complete, 1)]
+    _check_keys([key for key, _, _ in wanted], kind, first)
+    return (row for row in chain(first, complete) if all(_fits(row, *one) for one in wanted))
 
 
 def _checked(filter: object) -> tuple[str, bool, Any]:
@@ -90,13 +100,22 @@ def _checked(filter: object) -> tuple[str, bool, Any]:
     return key.lower(), predicate == "=", value
 
 
-def _fits(row: dict[str, Any], key: str, equal: bool, value: object) -> bool:
-    if key not in row:
-        raise ValueError(f"a filter takes one of {', '.join(row)}; got {key!r}")
-    wanted = _comparable(value)
-    if isinstance(row[key], bool):
+def _check_keys(
+    keys: Sequence[str], kind: type[StateRow], rows: Sequence[Mapping[str, Any]]
+) -> None:
+    """Raise for keys that rows of the kind do not have, also if there are none; they may have
+    more than their kind says."""
+    columns = [*rows[0]] if rows else kind.list_columns()
+    for key in keys:
+        if key not in columns:
+            raise ValueError(f"a filter takes one of {', '.join(columns)}; got {key!r}")
+
+
+def _fits(row: Mapping[str, Any], key: str, equal: bool, value: object) -> bool:
+    wanted, there = _comparable(value), row.get(key)
+    if isinstance(there, bool):
         wanted = {"1": "true", "0": "false"}.get(wanted, wanted)
-    return (_comparable(row[key]) == wanted) is equal
+    return (_comparable(there) == wanted) is equal
 
 
 def _comparable(value: object) -> str:

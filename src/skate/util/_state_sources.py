@@ -24,6 +24,9 @@ class StateSource(Protocol):
     def state(self, kind: str) -> list[Row]:
         """Return the rows of a kind, as `Engine.state` says."""
 
+    def printed(self, since: int) -> list[Row]:
+        """Return pieces of output, as `Engine.printed` says."""
+
     def nodes(self) -> list[Row]:
         """Return the machines."""
 
@@ -71,7 +74,7 @@ def _cluster_events(source: StateSource) -> Iterable[Row]:
             }
 
 
-def _jobs(source: StateSource) -> Iterable[Row]:
+def job_rows() -> Iterable[Row]:
     """Yield this program if it has a session, and what was submitted on this machine."""
     from dataclasses import asdict
 
@@ -100,7 +103,7 @@ def submitted_jobs() -> JobSubmissionClient:
 
 _MADE: dict[str, Callable[[StateSource], Iterable[Row]]] = {
     "cluster_events": _cluster_events,
-    "jobs": _jobs,
+    "jobs": lambda source: job_rows(),  # which the machine knows, whoever is asked
     "nodes": _nodes,
     "placement_groups": _groups,
 }

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 from skate.engine import current_engine
+from skate.util._state_kinds import ROWS_OF
+from skate.util._state_rows import Filters, filtered
 from skate.util._state_sources import StateSource
 
 Row = dict[str, Any]
@@ -14,13 +16,7 @@ Row = dict[str, Any]
 _BYTES_PER_MB = 1024 * 1024
 
 
-def summarize_actors(
-    address: str | None = None,
-    timeout: float = 30,
-    raise_on_missing_output: bool = True,
-    _explain: bool = False,
-) -> Row:
-    """Return how many actors of each class are in which state.
+_ARGUMENTS = """
 
     Args:
         address: Without effect: the session of this program is asked.
@@ -28,55 +24,54 @@ def summarize_actors(
         raise_on_missing_output: Without effect: nothing is missing.
         _explain: Without effect: no query is made that could be explained.
     """
-    return _of_actors(current_engine())
+
+Summarizing: TypeAlias = Callable[..., Row]
 
 
-def summarize_tasks(
-    address: str | None = None,
-    timeout: float = 30,
-    raise_on_missing_output: bool = True,
-    _explain: bool = False,
-) -> Row:
-    """Return how many tasks of each function are in which state.
+def _summarizer(kind: str, doc: str) -> Summarizing:
+    def summarizing(
+        address: str | None = None,
+        timeout: float = 30,
+        raise_on_missing_output: bool = True,
+        _explain: bool = False,
+    ) -> Row:
+        return summary_of(kind, current_engine())
+
+    summarizing.__doc__ = f"{doc}{_ARGUMENTS}"
+    return summarizing
+
+
+summarize_actors: Summarizing = _summarizer(
+    "actors", "Return how many actors of each class are in which state."
+)
+summarize_tasks: Summarizing = _summarizer(
+    "tasks", "Return how many tasks of each function are in which state."
+)
+summarize_objects: Summarizing = _summarizer(
+    "objects",
+    "Return how many objects there are, and how many bytes, by the lines that made them.",
+)
+
+
+def summary_of(kind: str, source: StateSource, filters: Filters | None = None) -> Row:
+    """Return how many there are of "actors", "tasks" or "objects", by what they are.
 
     Args:
-        address: Without effect: the session of this program is asked.
-        timeout: Without effect: the answer is there at once.
-        raise_on_missing_output: Without effect: nothing is missing.
-        _explain: Without effect: no query is made that could be explained.
+        kind: Of what.
+        source: Who knows.
+        filters: Which rows count, as for lists; None for all.
     """
-    return _of_tasks(current_engine())
+    rows = source.state(kind)
+    if filters:
+        rows = [*filtered(rows, filters, ROWS_OF[kind])]
+    return {"actors": _of_actors, "tasks": _of_tasks, "objects": _of_objects}[kind](rows)
 
 
-def summarize_objects(
-    address: str | None = None,
-    timeout: float = 30,
-    raise_on_missing_output: bool = True,
-    _explain: bool = False,
-) -> Row:
-    """Return how many objects there are, and how many bytes, by the lines that made them.
-
-    Args:
-        address: Without effect: the session of this program is asked.
-        timeout: Without effect: the answer is there at once.
-        raise_on_missing_output: Without effect: nothing is missing.
-        _explain: Without effect: no query is made that could be explained.
-    """
-    return _of_objects(current_engine())
-
-
-def summary_of(kind: str, source: StateSource) -> Row:
-    """Return how many there are of "actors", "tasks" or "objects", by what they are."""
-    return {"actors": _of_actors, "tasks": _of_tasks, "objects": _of_objects}[kind](source)
-
-
-def _of_actors(source: StateSource) -> Row:
-    rows = source.state("actors")
+def _of_actors(rows: Sequence[Row]) -> Row:
     return _cluster(_by(rows, "class_name"), "class", total_actors=len(rows))
 
 
-def _of_tasks(source: StateSource) -> Row:
-    rows = source.state("tasks")
+def _of_tasks(rows: Sequence[Row]) -> Row:
     summary = _by(rows, "func_or_class_name")
     for row in rows:
         summary[row["func_or_class_name"]]["type"] = row["type"]
@@ -90,8 +85,7 @@ def _of_tasks(source: StateSource) -> Row:
     )
 
 
-def _of_objects(source: StateSource) -> Row:
-    rows = source.state("objects")
+def _of_objects(rows: Sequence[Row]) -> Row:
     sites: dict[str, list[Row]] = {}
     for row in rows:
         sites.setdefault(row["call_site"], []).append(row)

@@ -6,7 +6,8 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from contextlib import contextmanager
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import skate
 from skate._core.public_names import name_publicly
@@ -23,10 +24,12 @@ __all__ = [
     "from_range",
 ]
 
-Transform = Callable[[LocalIterator], LocalIterator]
+T = TypeVar("T")
+U = TypeVar("U")
+Transform = Callable[[LocalIterator[Any]], LocalIterator[Any]]
 
 
-def from_items(items: list[Any], num_shards: int = 2, repeat: bool = False) -> ParallelIterator:
+def from_items(items: list[T], num_shards: int = 2, repeat: bool = False) -> ParallelIterator[T]:
     """Make a parallel iterator of items.
 
     Args:
@@ -41,7 +44,7 @@ def from_items(items: list[Any], num_shards: int = 2, repeat: bool = False) -> P
     return from_iterators(shards, repeat=repeat, name=name)
 
 
-def from_range(n: int, num_shards: int = 2, repeat: bool = False) -> ParallelIterator:
+def from_range(n: int, num_shards: int = 2, repeat: bool = False) -> ParallelIterator[int]:
     """Make a parallel iterator of the numbers below `n`.
 
     Args:
@@ -59,8 +62,10 @@ def from_range(n: int, num_shards: int = 2, repeat: bool = False) -> ParallelIte
 
 
 def from_iterators(
-    generators: list[Any], repeat: bool = False, name: str | None = None
-) -> ParallelIterator:
+    generators: Sequence[Iterable[T] | Callable[[], Iterable[T]]],
+    repeat: bool = False,
+    name: str | None = None,
+) -> ParallelIterator[T]:
     """Make a parallel iterator of iterables, each of which is a shard.
 
     Args:
@@ -68,37 +73,90 @@ def from_iterators(
         repeat: Whether it begins anew at the end, for ever.
         name: What it is called when it is printed.
     """
-    worker = skate.remote(ParallelIteratorWorker)
-    actors = [worker.remote(generator, repeat) for generator in generators]
     more = ", repeat=True" if repeat else ""
-    return from_actors(actors, name=name or f"from_iterators[shards={len(actors)}{more}]")
+    name = name or f"from_iterators[shards={len(generators)}{more}]"
+    return _from_shards(generators, repeat, name)
 
 
-def from_actors(actors: list[Any], name: str | None = None) -> ParallelIterator:
+def _from_shards(shards: Sequence[object], repeat: bool, name: str) -> ParallelIterator[Any]:
+    worker = skate.remote(ParallelIteratorWorker)
+    return from_actors([worker.remote(shard, repeat) for shard in shards], name)
+
+
+def from_actors(actors: list[Any], name: str | None = None) -> ParallelIterator[Any]:
     """Make a parallel iterator of actors, each of which is a shard.
 
     Args:
         actors: Handles of actors whose class is a `ParallelIteratorWorker`.
         name: What it is called when it is printed.
     """
-    return ParallelIterator(
-        [_ActorSet([*actors], ())], name or f"from_actors[shards={len(actors)}]"
-    )
+    shards = [_Shard(actor) for actor in actors]
+    return ParallelIterator([_ShardSet(shards, ())], name or f"from_actors[shards={len(actors)}]")
 
 
-class _ActorSet(NamedTuple):
-    """Actors, and what they do with their items."""
+class _Shard:
+    """An actor, and the passes over its items that nobody goes on with.
 
-    actors: list[Any]
+    The actor is told of these when the next pass begins: an iterator may be let go at any moment,
+    also where no call can be made.
+    """
+
+    def __init__(self, actor: Any) -> None:
+        self.actor: Any = actor
+        self._over: deque[str] = deque()
+
+    def leave(self, key: str) -> None:
+        """Note that a pass is over."""
+        self._over.append(key)
+
+    def over(self) -> list[str]:
+        """Return the passes that are over since the last time."""
+        return [self._over.popleft() for _ in range(len(self._over))]
+
+
+class _ShardSet(NamedTuple):
+    """Shards, and what their actors do with their items."""
+
+    shards: list[_Shard]
     transforms: tuple[Transform, ...]
 
-    def start(self) -> list[Any]:
-        """Let each begin anew."""
-        skate.get([actor.par_iter_init.remote(self.transforms) for actor in self.actors])
-        return self.actors
+    def pairs(self) -> list[tuple[_Shard, tuple[Transform, ...]]]:
+        return [(shard, self.transforms) for shard in self.shards]
 
 
-class ParallelIterator:
+class _Pass(NamedTuple):
+    """One iteration over the items of a shard."""
+
+    shard: _Shard
+    key: str
+
+    def next(self) -> Any:
+        return self.shard.actor.par_iter_next.remote(self.key)
+
+    def next_batch(self, batch_ms: int) -> Any:
+        return self.shard.actor.par_iter_next_batch.remote(self.key, batch_ms)
+
+
+@contextmanager
+def _begun(
+    pairs: Sequence[tuple[_Shard, Sequence[Transform]]], together: str | None = None
+) -> Iterator[list[_Pass]]:
+    """Begin to iterate over shards; those that do so together may share what is before them."""
+    together = together or uuid.uuid4().hex
+    passes = [_Pass(shard, uuid.uuid4().hex) for shard, _ in pairs]
+    try:
+        begun = [
+            shard.actor.par_iter_init.remote(each.key, together, transforms, shard.over())
+            for each, (shard, transforms) in zip(passes, pairs, strict=True)
+        ]
+        skate.get(begun)
+        yield passes
+    finally:
+        for each in passes:
+            each.shard.leave(each.key)
+
+
+class ParallelIterator(Generic[T]):
     """Items that actors make, a shard each; nothing is made before it is gathered.
 
     Args:
@@ -106,7 +164,7 @@ class ParallelIterator:
         name: What it is called when it is printed.
     """
 
-    def __init__(self, actor_sets: Sequence[_ActorSet], name: str) -> None:
+    def __init__(self, actor_sets: Sequence[_ShardSet], name: str) -> None:
         self.actor_sets = [*actor_sets]
         self.name = name
 
@@ -120,20 +178,20 @@ class ParallelIterator:
 
     # -- in the actors -------------------------------------------------------------------------
 
-    def _with(self, transform: Transform, name: str) -> ParallelIterator:
-        sets = [_ActorSet(one.actors, (*one.transforms, transform)) for one in self.actor_sets]
+    def _with(self, transform: Transform, name: str) -> ParallelIterator[Any]:
+        sets = [_ShardSet(one.shards, (*one.transforms, transform)) for one in self.actor_sets]
         return ParallelIterator(sets, f"{self.name}{name}")
 
-    def transform(self, fn: Callable[[Iterable[Any]], Iterable[Any]]) -> ParallelIterator:
+    def transform(self, fn: Callable[[Iterable[T]], Iterable[U]]) -> ParallelIterator[U]:
         """Pass the items of each shard through a function of iterables."""
         return self._with(lambda shard: shard.transform(fn), ".transform()")
 
     def for_each(
         self,
-        fn: Callable[[Any], Any],
+        fn: Callable[[T], U],
         max_concurrency: int = 1,
         resources: dict[str, Any] | None = None,
-    ) -> ParallelIterator:
+    ) -> ParallelIterator[U]:
         """Call a function of each item.
 
         Args:
@@ -146,23 +204,25 @@ class ParallelIterator:
             lambda shard: shard.for_each(fn, max_concurrency, resources), ".for_each()"
         )
 
-    def filter(self, fn: Callable[[Any], bool]) -> ParallelIterator:
+    def filter(self, fn: Callable[[T], bool]) -> ParallelIterator[T]:
         """Keep the items for which a function returns something true."""
         return self._with(lambda shard: shard.filter(fn), ".filter()")
 
-    def batch(self, n: int) -> ParallelIterator:
+    def batch(self, n: int) -> ParallelIterator[list[T]]:
         """Put the items of each shard into lists of `n`."""
         return self._with(lambda shard: shard.batch(n), f".batch({n})")
 
-    def flatten(self) -> ParallelIterator:
+    def flatten(self: ParallelIterator[list[U]]) -> ParallelIterator[U]:
         """Take the items out of lists."""
         return self._with(lambda shard: shard.flatten(), ".flatten()")
 
-    def combine(self, fn: Callable[[Any], list[Any]]) -> ParallelIterator:
+    def combine(self, fn: Callable[[T], list[U]]) -> ParallelIterator[U]:
         """Call a function of each item, and take what it returns out of its lists."""
         return self._with(lambda shard: shard.combine(fn), ".combine()")
 
-    def local_shuffle(self, shuffle_buffer_size: int, seed: int | None = None) -> ParallelIterator:
+    def local_shuffle(
+        self, shuffle_buffer_size: int, seed: int | None = None
+    ) -> ParallelIterator[T]:
         """Change the order within each shard.
 
         Args:
@@ -174,30 +234,21 @@ class ParallelIterator:
             f".local_shuffle(shuffle_buffer_size={shuffle_buffer_size}, seed={seed})",
         )
 
-    def repartition(self, num_partitions: int, batch_ms: int = 0) -> ParallelIterator:
+    def repartition(self, num_partitions: int, batch_ms: int = 0) -> ParallelIterator[T]:
         """Distribute the items over another number of shards.
 
         Args:
             num_partitions: How many there are then: each takes every so many of each shard.
             batch_ms: For how long a shard collects items before it sends them.
         """
-        shards = [(actor, one.transforms) for one in self.actor_sets for actor in one.actors]
-        key = uuid.uuid4().hex
-
-        def part(index: int) -> Callable[[], Iterator[Any]]:
-            def items() -> Iterator[Any]:
-                transforms = dict(shards)
-                ask = lambda actor: actor.par_iter_slice.remote(  # noqa: E731
-                    key, transforms[actor], num_partitions, index, batch_ms
-                )
-                yield from _as_ready([actor for actor, _ in shards], ask, 1, wait=True)
-
-            return items
-
+        parts = [
+            _Part(self._pairs(), num_partitions, index, batch_ms)
+            for index in range(num_partitions)
+        ]
         name = f"{self.name}.repartition[num_partitions={num_partitions}]"
-        return from_iterators([part(index) for index in range(num_partitions)], name=name)
+        return _from_shards(parts, repeat=False, name=name)
 
-    def union(self, other: ParallelIterator) -> ParallelIterator:
+    def union(self, other: ParallelIterator[U]) -> ParallelIterator[T | U]:
         """Have the shards of another one, too.
 
         Args:
@@ -211,7 +262,7 @@ class ParallelIterator:
         sets = [*self.actor_sets, *other.actor_sets]
         return ParallelIterator(sets, f"ParallelUnion[{self}, {other}]")
 
-    def select_shards(self, shards_to_keep: list[int]) -> ParallelIterator:
+    def select_shards(self, shards_to_keep: list[int]) -> ParallelIterator[T]:
         """Keep some shards only.
 
         Args:
@@ -225,43 +276,44 @@ class ParallelIterator:
         if not shards_to_keep:
             raise ValueError("select_shards() takes one shard at the least")
         (one,) = self.actor_sets
-        kept = [one.actors[index] for index in shards_to_keep]
+        kept = [one.shards[index] for index in shards_to_keep]
         name = f"{self.name}.select_shards({len(kept)} total)"
-        return ParallelIterator([_ActorSet(kept, one.transforms)], name)
+        return ParallelIterator([_ShardSet(kept, one.transforms)], name)
 
     # -- gathering -----------------------------------------------------------------------------
 
-    def _start(self) -> list[Any]:
-        return [actor for one in self.actor_sets for actor in one.start()]
+    def _pairs(self) -> list[tuple[_Shard, tuple[Transform, ...]]]:
+        return [pair for one in self.actor_sets for pair in one.pairs()]
 
-    def gather_sync(self) -> LocalIterator:
+    def gather_sync(self) -> LocalIterator[T]:
         """Return an iterator over the items, one of each shard in turn."""
         found = self.batch_across_shards().flatten()
         found.name = f"{self}.gather_sync()"
         return found
 
-    def batch_across_shards(self) -> LocalIterator:
+    def batch_across_shards(self) -> LocalIterator[list[T]]:
         """Return an iterator over lists with the next item of each shard that has one."""
 
         def rounds(wait: bool) -> Iterator[Any]:
-            left = [(actor, actor.par_iter_next.remote()) for actor in self._start()]
-            while left:
-                refs = [ref for _, ref in left]
-                if not wait and len(skate.wait(refs, num_returns=len(refs), timeout=0)[1]):
-                    yield NOT_READY
-                    continue
-                answers = skate.get(refs)
-                left = [
-                    (actor, actor.par_iter_next.remote())
-                    for (actor, _), answer in zip(left, answers, strict=True)
-                    if answer
-                ]
-                if batch := [item for answer in answers for item in answer]:
-                    yield batch
+            with _begun(self._pairs()) as passes:
+                left = [(each, each.next()) for each in passes]
+                while left:
+                    refs = [ref for _, ref in left]
+                    if not wait and len(skate.wait(refs, num_returns=len(refs), timeout=0)[1]):
+                        yield NOT_READY
+                        continue
+                    answers = skate.get(refs)
+                    left = [
+                        (each, each.next())
+                        for (each, _), answer in zip(left, answers, strict=True)
+                        if answer
+                    ]
+                    if batch := [item for answer in answers for item in answer]:
+                        yield batch
 
         return self._local(rounds, ".batch_across_shards()")
 
-    def gather_async(self, batch_ms: int = 0, num_async: int = 1) -> LocalIterator:
+    def gather_async(self, batch_ms: int = 0, num_async: int = 1) -> LocalIterator[T]:
         """Return an iterator over the items as they are ready.
 
         Args:
@@ -274,12 +326,12 @@ class ParallelIterator:
         _check(batch_ms, num_async)
 
         def items(wait: bool) -> Iterator[Any]:
-            ask = lambda actor: actor.par_iter_next_batch.remote(batch_ms)  # noqa: E731
-            yield from _as_ready(self._start(), ask, num_async, wait)
+            with _begun(self._pairs()) as passes:
+                yield from _as_ready(passes, lambda one: one.next_batch(batch_ms), num_async, wait)
 
         return self._local(items, ".gather_async()")
 
-    def take(self, n: int) -> list[Any]:
+    def take(self, n: int) -> list[T]:
         """Return up to `n` items, one of each shard in turn."""
         return self.gather_sync().take(n)
 
@@ -289,13 +341,16 @@ class ParallelIterator:
 
     def num_shards(self) -> int:
         """Return how many shards there are."""
-        return sum(len(one.actors) for one in self.actor_sets)
+        return sum(len(one.shards) for one in self.actor_sets)
 
-    def shards(self) -> list[LocalIterator]:
+    def shards(self) -> list[LocalIterator[T]]:
         """Return an iterator for each shard."""
-        return [self.get_shard(index) for index in range(self.num_shards())]
+        together = uuid.uuid4().hex
+        return [self._shard(index, 0, 1, together) for index in range(self.num_shards())]
 
-    def get_shard(self, shard_index: int, batch_ms: int = 0, num_async: int = 1) -> LocalIterator:
+    def get_shard(
+        self, shard_index: int, batch_ms: int = 0, num_async: int = 1
+    ) -> LocalIterator[T]:
         """Return an iterator over the items of one shard.
 
         Args:
@@ -307,19 +362,22 @@ class ParallelIterator:
             ValueError: If there is no such shard.
         """
         _check(batch_ms, num_async)
-        pairs = [(actor, one.transforms) for one in self.actor_sets for actor in one.actors]
-        if not 0 <= shard_index < len(pairs):
-            raise ValueError(f"shard_index takes 0 to {len(pairs) - 1}; got {shard_index}")
-        actor, transforms = pairs[shard_index]
+        if not 0 <= shard_index < self.num_shards():
+            raise ValueError(f"shard_index takes 0 to {self.num_shards() - 1}; got {shard_index}")
+        return self._shard(shard_index, batch_ms, num_async, None)
+
+    def _shard(
+        self, index: int, batch_ms: int, num_async: int, together: str | None
+    ) -> LocalIterator[T]:
+        pair = self._pairs()[index]
 
         def items(wait: bool) -> Iterator[Any]:
-            skate.get(actor.par_iter_init.remote(transforms))
-            ask = lambda actor: actor.par_iter_next_batch.remote(batch_ms)  # noqa: E731
-            yield from _as_ready([actor], ask, num_async, wait)
+            with _begun([pair], together) as passes:
+                yield from _as_ready(passes, lambda one: one.next_batch(batch_ms), num_async, wait)
 
-        return LocalIterator(items, SharedMetrics(), [], f"{self.name}.shard[{shard_index}]")
+        return LocalIterator(items, SharedMetrics(), [], f"{self.name}.shard[{index}]")
 
-    def _local(self, source: Source, name: str) -> LocalIterator:
+    def _local(self, source: Source, name: str) -> LocalIterator[Any]:
         return LocalIterator(source, SharedMetrics(), [], f"{self}{name}")
 
 
@@ -331,28 +389,65 @@ def _check(batch_ms: int, num_async: int) -> None:
 
 
 def _as_ready(
-    actors: Sequence[Any], ask: Callable[[Any], Any], depth: int, wait: bool
+    passes: Sequence[_Pass], ask: Callable[[_Pass], Any], depth: int, wait: bool
 ) -> Iterator[Any]:
-    """Yield what actors answer, as it comes, with so many requests at each of them.
+    """Yield what actors answer, as it comes, with so many requests of each pass.
 
     Requests to one actor are answered in order, so that they are read in order.
     """
-    queues = {actor: deque(ask(actor) for _ in range(depth)) for actor in actors}
+    queues = {each: deque(ask(each) for _ in range(depth)) for each in passes}
     while queues:
-        firsts = {queue[0]: actor for actor, queue in queues.items()}
+        firsts = {queue[0]: each for each, queue in queues.items()}
         ready, _ = skate.wait([*firsts], timeout=None if wait else 0)
         if not ready:
             yield NOT_READY
             continue
-        actor = firsts[ready[0]]
-        answer = skate.get(queues[actor].popleft())
+        chosen = firsts[ready[0]]
+        answer = skate.get(queues[chosen].popleft())
         if not answer:
-            del queues[actor]
+            del queues[chosen]
             continue
-        queues[actor].append(ask(actor))
+        queues[chosen].append(ask(chosen))
         for item in answer:
-            LocalIterator.get_metrics().current_actor = actor
+            LocalIterator.get_metrics().current_actor = chosen.shard.actor
             yield item
+
+
+class _Part:
+    """Every so many of the items of each shard: what one actor has after `repartition`."""
+
+    def __init__(
+        self,
+        pairs: Sequence[tuple[_Shard, Sequence[Transform]]],
+        step: int,
+        start: int,
+        batch_ms: int,
+    ) -> None:
+        self._pairs = pairs
+        self._step = step
+        self._start = start
+        self._batch_ms = batch_ms
+
+    def items(self, together: str) -> Iterator[Any]:
+        """Yield the items; parts that begin together share one pass of each shard."""
+        passes = [_Pass(shard, uuid.uuid4().hex) for shard, _ in self._pairs]
+        transforms = {
+            each: transforms for each, (_, transforms) in zip(passes, self._pairs, strict=True)
+        }
+        # A shard that is there twice is two inputs, each with a pass of its own to share.
+        inputs = {each: f"{together}/{number}" for number, each in enumerate(passes)}
+
+        def ask(one: _Pass) -> Any:
+            return one.shard.actor.par_iter_slice.remote(
+                one.key, inputs[one], transforms[one], self._step, self._start, self._batch_ms,
+                one.shard.over(),
+            )  # fmt: skip
+
+        try:
+            yield from _as_ready(passes, ask, 1, wait=True)
+        finally:
+            for each in passes:
+                each.shard.leave(each.key)
 
 
 class ParallelIteratorWorker:
@@ -366,14 +461,13 @@ class ParallelIteratorWorker:
     def __init__(self, item_generator: Any, repeat: bool) -> None:
         self._generator = item_generator
         self._repeat = repeat
-        self._items: Iterator[Any] = iter(())
+        self._passes: dict[str, Iterator[Any]] = {}
         self._sliced: dict[str, _Slices] = {}
 
-    def _from_the_start(self) -> Iterator[Any]:
+    def _from_the_start(self, together: str) -> Iterator[Any]:
         while True:
-            generator = self._generator() if callable(self._generator) else self._generator
             empty = True
-            for item in generator:
+            for item in self._generated(together):
                 empty = False
                 yield item
             if not self._repeat:
@@ -381,38 +475,75 @@ class ParallelIteratorWorker:
             if empty:
                 raise ValueError("repeat=True needs items, and there are none")
 
-    def par_iter_init(self, transforms: Sequence[Transform]) -> None:
-        """Begin anew."""
-        self._items = self._transformed(transforms)
+    def _generated(self, together: str) -> Iterable[Any]:
+        if isinstance(self._generator, _Part):
+            return self._generator.items(together)
+        found: Iterable[Any] = self._generator() if callable(self._generator) else self._generator
+        return found
 
-    def _transformed(self, transforms: Sequence[Transform]) -> Iterator[Any]:
-        found = LocalIterator(lambda wait: self._from_the_start(), SharedMetrics())
+    def par_iter_init(
+        self, key: str, together: str, transforms: Sequence[Transform], over: Sequence[str]
+    ) -> None:
+        """Begin a pass over the items, and forget those that are over."""
+        for former in over:
+            self._passes.pop(former, None)
+        self._passes[key] = self._transformed(transforms, together)
+
+    def _transformed(self, transforms: Sequence[Transform], together: str) -> Iterator[Any]:
+        found: LocalIterator[Any] = LocalIterator(
+            lambda wait: self._from_the_start(together), SharedMetrics()
+        )
         for transform in transforms:
             found = transform(found)
         return iter(found)
 
-    def par_iter_next(self) -> list[Any]:
-        """Return the next item in a list; an empty one at the end."""
-        return _next_of(self._items)
+    def par_iter_next(self, key: str) -> list[Any]:
+        """Return the next item of a pass in a list; an empty one at the end."""
+        if key not in self._passes:
+            raise RuntimeError(
+                "the actor of this shard was restarted, and does not know how far the iteration "
+                "had come: iterate anew"
+            )
+        return _next_of(self._passes[key])
 
-    def par_iter_next_batch(self, batch_ms: int) -> list[Any]:
+    def par_iter_next_batch(self, key: str, batch_ms: int) -> list[Any]:
         """Return the items of so many milliseconds, one at the least; none at the end."""
-        return _collected(self.par_iter_next, batch_ms)
+        return _collected(lambda: self.par_iter_next(key), batch_ms)
 
     def par_iter_slice(
-        self, key: str, transforms: Sequence[Transform], step: int, start: int, batch_ms: int
+        self,
+        key: str,
+        together: str,
+        transforms: Sequence[Transform],
+        step: int,
+        start: int,
+        batch_ms: int,
+        over: Sequence[str],
     ) -> list[Any]:
         """Return items of one slice, `start` of every `step`; none at the end.
 
-        Slices with the same key are of one pass over the items.
+        Slices that are read together are of one pass over the items; whoever is the second to
+        read the same slice has a pass of its own.
         """
-        if key not in self._sliced:
-            self._sliced[key] = _Slices(self._transformed(transforms), step)
-        slices = self._sliced[key]
+        for former in over:
+            for slices in self._sliced.values():
+                slices.leave(former)
+        shared = key not in self._sliced and self._admits(together, key, start)
+        chosen = together if shared else key
+        if chosen not in self._sliced:
+            self._sliced = {name: each for name, each in self._sliced.items() if each.is_read()}
+            items = self._transformed(transforms, together)
+            self._sliced[chosen] = _Slices(items, step)
+        slices = self._sliced[chosen]
+        slices.readers[start] = key
         found = _collected(lambda: slices.next_of(start), batch_ms)
         if not found and slices.end(start):
-            del self._sliced[key]
+            del self._sliced[chosen]
         return found
+
+    def _admits(self, together: str, key: str, start: int) -> bool:
+        slices = self._sliced.get(together)
+        return slices is None or slices.readers.get(start, key) == key
 
 
 class _Slices:
@@ -423,6 +554,15 @@ class _Slices:
         self._waiting: list[deque[Any]] = [deque() for _ in range(count)]
         self._taken = 0
         self._ended: set[int] = set()
+        self.readers: dict[int, str] = {}
+
+    def is_read(self) -> bool:
+        """Whether somebody is in the middle of it; others would find the same items anew."""
+        return not self._ended.issuperset(self.readers)
+
+    def leave(self, key: str) -> None:
+        """Note that a reader does not go on."""
+        self._ended.update(index for index, reader in self.readers.items() if reader == key)
 
     def end(self, index: int) -> bool:
         """Note that one has been told that there is no more; whether all have."""

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from skate._core.protocol_buffers import field, varint
 from skate._core.record_files import record_of, records_in
 from skate._run.loggers.files import FileLoggerCallback, folder_of
 from skate._run.types import MetricsLike, ResultRow
@@ -112,9 +113,9 @@ def _event(
     step: int = 0, numbers: dict[str, float] | None = None, file_version: str = ""
 ) -> bytes:
     """Event{wall_time = 1, step = 2, file_version = 3, summary = 5}."""
-    message = b"\x09" + struct.pack("<d", time.time()) + b"\x10" + _varint(step)
+    message = b"\x09" + struct.pack("<d", time.time()) + b"\x10" + varint(step)
     if file_version:
-        message += _field(3, file_version.encode())
+        message += field(3, file_version.encode())
     if numbers:
         message += _values(numbers)
     return message
@@ -138,14 +139,14 @@ def _layout_of(names: tuple[str, ...]) -> tuple[struct.Struct, list[bytes]]:
     """How the numbers of these names are packed: what stands before each."""
     heads = [_head(f"{_TAG}{name}") for name in names]
     size = sum(len(head) + 4 for head in heads)
-    heads[0] = _varint(5 << 3 | 2) + _varint(size) + heads[0]
+    heads[0] = varint(5 << 3 | 2) + varint(size) + heads[0]
     return struct.Struct("<" + "".join(f"{len(head)}sf" for head in heads)), heads
 
 
 def _head(name: str) -> bytes:
     """Summary{value = 1}, Value{tag = 1, simple_value = 2} up to the number, which has 4 bytes."""
-    tag = _field(1, name.encode()) + b"\x15"
-    return b"\x0a" + _varint(len(tag) + 4) + tag
+    tag = field(1, name.encode()) + b"\x15"
+    return b"\x0a" + varint(len(tag) + 4) + tag
 
 
 def _within_limits(number: float) -> float:
@@ -155,17 +156,3 @@ def _within_limits(number: float) -> float:
     except OverflowError:
         return float("inf") if number > 0 else float("-inf")
     return number
-
-
-def _field(number: int, content: bytes) -> bytes:
-    return _varint(number << 3 | 2) + _varint(len(content)) + content
-
-
-def _varint(number: int) -> bytes:
-    number &= (1 << 64) - 1
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)

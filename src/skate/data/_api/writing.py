@@ -330,12 +330,13 @@ class Writing(Consuming):
         total: WriteResult[Any] = WriteResult(0, 0, [])
 
         known = {"write_uuid": uuid.uuid4().hex}
-        run = run_of_write(self._plan, self._context, known["write_uuid"])
+        output = datasink._output()
+        run = run_of_write(self._plan, self._context, known["write_uuid"], output)
 
         def write(block: Block, number: int) -> Any:
-            returned = datasink.write([block], TaskContext(number, "Write", dict(known)))
-            run.note(block, number)
-            return returned
+            ctx = TaskContext(number, "Write", dict(known))
+            with run.noting(block, number, lambda: list(datasink._names_of_files(block, ctx))):
+                return datasink.write([block], ctx)
 
         def counted(blocks: Iterator[Block]) -> Iterator[Block]:
             for block in blocks:

@@ -264,9 +264,13 @@ def block_of_pandas(frame: pd.DataFrame, before: Block | None = None) -> Block:
 
 
 def _column_of_series(series: pd.Series, before: Column | None = None) -> Column:
-    with suppress(pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
-        if before is not None and _type_was_lost(series, before):
-            return pa.Array.from_pandas(series, type=before.type)
+    if before is not None:
+        whole = _whole_again(series, before)
+        if whole is not None:
+            return whole
+        with suppress(pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+            if _is_of_lists(series, before):
+                return pa.Array.from_pandas(series, type=before.type)
     if series.dtype == object:
         values = list(series)
         first = next((value for value in values if value is not None), None)
@@ -290,17 +294,31 @@ def _plain_text(column: pa.Array, series: pd.Series) -> pa.Array:
     return column
 
 
-def _type_was_lost(series: pd.Series, before: Column) -> bool:
-    """Whether pandas may have changed the type: it has arrays for lists, and fractions for whole
-    numbers of which some are missing."""
-    if series.dtype == object and is_kind(before.type, "list"):
-        first = next((value for value in series if value is not None), None)
-        if not isinstance(first, np.ndarray) or first.ndim != 1:
-            return False
-        inner = before.type.value_type
-        return first.dtype == object or bool(pa.from_numpy_dtype(first.dtype) == inner)
-    gaps = before.null_count > 0 and pa.types.is_integer(before.type)
-    return gaps and getattr(series.dtype, "kind", "") == "f"
+def _whole_again(series: pd.Series, before: Column) -> Column | None:
+    """Return the whole numbers, some of them missing, of which pandas has made fractions; None if
+    there were none, or these are not the same numbers, by the labels of their rows."""
+    if not (before.null_count and pa.types.is_integer(before.type)):
+        return None
+    places = series.index.to_numpy()
+    if series.dtype != np.float64 or places.dtype.kind not in "iu":
+        return None
+    if len(places) and not 0 <= places.min() <= places.max() < len(before):
+        return None
+    fractions = before.to_numpy(zero_copy_only=False)
+    same = np.array_equal(series.to_numpy(), fractions[places], equal_nan=True)
+    return before.take(pa.array(places)) if same else None
+
+
+def _is_of_lists(series: pd.Series, before: Column) -> bool:
+    """Whether these may be lists of the former type, for which pandas has arrays."""
+    if series.dtype != object or not is_kind(before.type, "list"):
+        return False
+    first = next((value for value in series if value is not None), None)
+    if not isinstance(first, np.ndarray) or first.ndim != 1:
+        return False
+    return first.dtype == object or bool(
+        pa.from_numpy_dtype(first.dtype) == before.type.value_type
+    )
 
 
 def _table(columns: Mapping[str, Column]) -> Block:

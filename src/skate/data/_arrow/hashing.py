@@ -27,6 +27,17 @@ def hashed(block: Block, keys: Sequence[str], count: int) -> Array:
     return total % np.uint64(count)
 
 
+def numbers_of(column: pa.ChunkedArray) -> Array:
+    """Return a number of 64 bits for each value, the same for equal values of this type: integers
+    themselves, so that large ones differ where float64 does not, and hashes of others."""
+    if not pa.types.is_integer(column.type):
+        return _hashes(column)
+    signed = pa.types.is_signed_integer(column.type)
+    whole = column.cast(pa.int64() if signed else pa.uint64())
+    numbers: Array = pc.fill_null(whole, 0).to_numpy().astype(np.uint64)
+    return numbers
+
+
 def row_hashes(path: str, start: int, count: int) -> Array:
     """A number for each row of a file from `start` on, always the same for the same row."""
     digest = hashlib.blake2b(path.encode(), digest_size=8).digest()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -60,13 +60,24 @@ class OutputFolder:
         self.mode: SaveMode = SaveMode(mode)
         if self.mode is SaveMode.UPSERT:
             raise ValueError("mode='upsert' is for tables with keys; files have none")
-        self.uuid: str = uuid.uuid4().hex
+        self.uuid: str = uuid.uuid4().hex  # of the write, with which names of files begin
+        self._given_uuid = False
         self.old: list[pafs.FileInfo] = []  # what the new files replace
         self._made: set[str] = set()
         self._new: dict[str, str] = {}  # where files will be, and where they are until the end
+        self._announced: set[str] = set()
         self._naming = threading.Lock()
         self._file_by_file = False
         self._whole_files = has_whole_files(self.filesystem)
+
+    def call_writes(self, uuid: str) -> None:
+        """Let names begin with something that the user has chosen, in each write."""
+        self.uuid, self._given_uuid = uuid, True
+
+    def begin_anew(self) -> None:
+        """Let names of files be others than in the last write, unless the user has chosen them."""
+        if not self._given_uuid:
+            self.uuid = uuid.uuid4().hex
 
     def prepare(self) -> bool:
         """Make the folder ready; False if nothing is to be written."""
@@ -97,6 +108,7 @@ class OutputFolder:
                 "DataContext.checkpoint_config leaves their rows out: use mode='append'"
             )
         self._file_by_file = file_by_file
+        self._new.clear()  # of the write before
         try:
             yield
         except BaseException:
@@ -109,6 +121,18 @@ class OutputFolder:
     def place_of(self, name: str) -> str:
         """The complete path of a file in the folder."""
         return f"{self.path.rstrip('/')}/{name}"
+
+    def announce(self, names: Sequence[str]) -> None:
+        """Raise if somebody else's file has one of the names: whoever may remove files of these
+        names later asks before."""
+        for place in map(self.place_of, names):
+            invented = not self._given_uuid and self.uuid in place  # which nobody else has
+            if not invented and self._is_there(place):
+                raise _two_files_of(place)
+            with self._naming:
+                if place in self._announced:
+                    raise _two_files_of(place)
+                self._announced.add(place)
 
     def write(
         self, place: str, write: Callable[[object], None], open_: Callable[[str], Any]
@@ -157,10 +181,7 @@ class OutputFolder:
         if self.uuid in place:
             return
         if place in self._new or (self.mode is SaveMode.APPEND and self._is_there(place)):
-            raise OutputExistsError(
-                f"two files would be called {place!r}, and the rows of one be lost: the "
-                "FilenameProvider must make names of write_uuid and task_index"
-            )
+            raise _two_files_of(place)
 
     def _replace(self) -> None:
         for place, written in self._new.items():
@@ -187,6 +208,13 @@ class OutputFolder:
     def _remove(self, place: str) -> None:
         with suppress(FileNotFoundError):
             self.filesystem.delete_file(place)
+
+
+def _two_files_of(place: str) -> OutputExistsError:
+    return OutputExistsError(
+        f"two files would be called {place!r}, and the rows of one be lost: the "
+        "FilenameProvider must make names of write_uuid and task_index"
+    )
 
 
 @dataclass(frozen=True)

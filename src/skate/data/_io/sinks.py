@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from pathlib import PurePosixPath
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import pyarrow as pa
 
 import skate
 from skate.data._arrow.blocks import Block, Row, concat
 from skate.data.block import BlockAccessor
+
+if TYPE_CHECKING:
+    from skate.data._io.file_writers import OutputFolder
 
 WriteReturnType = TypeVar("WriteReturnType")
 
@@ -106,6 +109,14 @@ class Datasink(Generic[WriteReturnType]):
     def _writing(self, file_by_file: bool) -> AbstractContextManager[None]:
         """Around all writes; if one fails, the files before it stay if they go one by one."""
         return nullcontext()
+
+    def _output(self) -> OutputFolder | None:
+        """Return the folder of a sink that writes files."""
+        return None
+
+    def _names_of_files(self, block: Block, ctx: Any) -> Iterable[str]:
+        """Return the names of the files that `write` makes of a block."""
+        return ()
 
     @property
     def supports_distributed_writes(self) -> bool:
@@ -244,7 +255,8 @@ class _FileDatasink(Datasink[None]):
         from skate.data._io.file_writers import OutputFolder
 
         self.folder: OutputFolder = OutputFolder(path, filesystem, try_create_dir, mode)
-        self.folder.uuid = dataset_uuid or self.folder.uuid
+        if dataset_uuid:
+            self.folder.call_writes(dataset_uuid)
         self.filename_provider: FilenameProvider = filename_provider or FilenameProvider(
             file_format=file_format
         )
@@ -270,10 +282,14 @@ class _FileDatasink(Datasink[None]):
         self.folder.filesystem = filesystem
 
     def on_write_start(self, schema: pa.Schema | None = None) -> None:
+        self.folder.begin_anew()
         self._skip = not self.folder.prepare()
 
     def _writing(self, file_by_file: bool) -> AbstractContextManager[None]:
         return self.folder.replacing(file_by_file)
+
+    def _output(self) -> OutputFolder:
+        return self.folder
 
     def open_output_stream(self, path: str) -> object:
         """Open a file to write to.
@@ -329,11 +345,17 @@ class BlockBasedFileDatasink(_FileDatasink):
             block_index: The number of the block within its call.
             ctx: Facts about the call; `ctx.task_idx` counts them.
         """
-        name = self.filename_provider.get_filename_for_block(
-            block.to_block(), self.folder.uuid, ctx.task_idx, block_index
-        )
+        name = self._name(block.to_block(), block_index, ctx)
         write = partial(self.write_block_to_file, block)
         self.folder.write(self.folder.place_of(name), write, self.open_output_stream)
+
+    def _names_of_files(self, block: Block, ctx: Any) -> Iterable[str]:
+        return [self._name(block, 0, ctx)]
+
+    def _name(self, block: Block, block_index: int, ctx: Any) -> str:
+        return self.filename_provider.get_filename_for_block(
+            block, self.folder.uuid, ctx.task_idx, block_index
+        )
 
 
 class RowBasedFileDatasink(_FileDatasink):
@@ -368,8 +390,15 @@ class RowBasedFileDatasink(_FileDatasink):
             ctx: Facts about the call; `ctx.task_idx` counts them.
         """
         for number, row in enumerate(block.iter_rows()):
-            name = self.filename_provider.get_filename_for_row(
-                row, self.folder.uuid, ctx.task_idx, block_index, number
-            )
+            name = self._name(row, number, block_index, ctx)
             write = partial(self.write_row_to_file, row)
             self.folder.write(self.folder.place_of(name), write, self.open_output_stream)
+
+    def _names_of_files(self, block: Block, ctx: Any) -> Iterable[str]:
+        rows = BlockAccessor(block).iter_rows()
+        return [self._name(row, number, 0, ctx) for number, row in enumerate(rows)]
+
+    def _name(self, row: Row, number: int, block_index: int, ctx: Any) -> str:
+        return self.filename_provider.get_filename_for_row(
+            row, self.folder.uuid, ctx.task_idx, block_index, number
+        )

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from skate.data._execution.exchange import RandomizeBlocks, Repartition, Shuffle, Sort
+from skate.data._execution.exchange import (
+    RandomizeBlocks,
+    Repartition,
+    RowsPerBlock,
+    Shuffle,
+    Sort,
+)
 from skate.data._execution.transforms import (
     DropColumns,
     RenameColumns,
@@ -15,7 +21,8 @@ from skate.data._expressions.expression import WithColumns
 from skate.data._plan import nodes as plan
 
 ROW_FOR_ROW = (SelectColumns, DropColumns, RenameColumns, WithColumns, TensorsOfBytes)
-_SAME_ROWS = (RandomizeBlocks, Repartition, Shuffle, Sort)  # in another order, or other blocks
+# In another order, or in other blocks.
+SAME_ROWS = (RandomizeBlocks, Repartition, RowsPerBlock, Shuffle, Sort)
 
 
 def static_schema(node: plan.Node) -> pa.Schema | None:
@@ -27,7 +34,7 @@ def static_schema(node: plan.Node) -> pa.Schema | None:
         return node.source.schema()
     if isinstance(node, plan.Limit):
         return static_schema(node.input)
-    if isinstance(node, _SAME_ROWS):
+    if isinstance(node, SAME_ROWS):
         return static_schema(node.children[0])
     if isinstance(node, plan.Map) and isinstance(node.step, ROW_FOR_ROW):
         below = static_schema(node.input)
@@ -44,7 +51,7 @@ def static_count(node: plan.Node) -> int | None:
     if isinstance(node, plan.Limit):
         below = static_count(node.input)
         return None if below is None else min(below, node.limit)
-    if isinstance(node, _SAME_ROWS):
+    if isinstance(node, SAME_ROWS):
         return static_count(node.children[0])
     if isinstance(node, plan.Map) and isinstance(node.step, ROW_FOR_ROW):
         return static_count(node.input)

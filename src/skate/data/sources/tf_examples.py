@@ -13,15 +13,23 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from skate._core.protocol_buffers import (
+    NO_BYTES,
+    field,
+    fields_of,
+    number_field,
+    read_varint,
+    signed,
+    varint,
+)
 from skate.data._arrow.blocks import Block
 from skate.data._arrow.tensors import column_to_rows, is_tensor, type_text
+from skate.data._arrow.type_kinds import is_kind
 
 _KINDS = {1: "bytes", 2: "float", 3: "int"}  # by the field of a Feature
-_FIELDS = {kind: field for field, kind in _KINDS.items()}
+_FIELDS = {kind: number for number, kind in _KINDS.items()}
 _ARROW = {"bytes": pa.binary(), "float": pa.float32(), "int": pa.int64()}
 _SCHEMA_KINDS = {1: "bytes", 2: "int", 3: "float"}  # by the enum of a schema of TensorFlow
-_LARGEST = (1 << 64) - 1  # of the numbers of protocol buffers
-_NO_BYTES = "a record has the number {} where bytes should be"
 _TENSOR_KINDS = {
     "float32": 1, "float64": 2, "int32": 3, "uint8": 4, "int16": 5, "int8": 6, "int64": 9,
     "bool": 10, "uint16": 17, "float16": 19, "uint32": 22, "uint64": 23,
@@ -113,11 +121,11 @@ def _column(values: list[list[Any] | None], kind: str | None, lists: bool) -> pa
 
 
 def _features(example: bytes) -> Iterator[tuple[str, _FeatureValues]]:
-    for number, features in _fields(example):
+    for number, features in fields_of(example):
         if number == 1:
-            for inner, entry in _fields(features):
+            for inner, entry in fields_of(features):
                 if inner == 1:
-                    parts = dict(_fields(entry))
+                    parts = dict(fields_of(entry))
                     if not isinstance(parts.get(1), bytes):
                         raise ValueError("a record has a feature without a name")
                     yield parts[1].decode(), _values(parts.get(2, b""))
@@ -126,16 +134,16 @@ def _features(example: bytes) -> Iterator[tuple[str, _FeatureValues]]:
 def _values(feature: bytes) -> _FeatureValues:
     kind = None
     values: list[Any] = []
-    for field, content in _fields(feature):
-        if field not in _KINDS:
+    for number, content in fields_of(feature):
+        if number not in _KINDS:
             continue
-        if kind != _KINDS[field]:  # of several kinds the last one counts
-            kind, values = _KINDS[field], []
-        for _, item in _fields(content):
+        if kind != _KINDS[number]:  # of several kinds the last one counts
+            kind, values = _KINDS[number], []
+        for _, item in fields_of(content):
             if kind == "int":
                 values.extend(_integers(item))
             elif not isinstance(item, bytes):
-                raise ValueError(_NO_BYTES.format(item))
+                raise ValueError(NO_BYTES.format(item))
             elif kind == "bytes":
                 values.append(item)
             else:
@@ -151,53 +159,12 @@ def _floats(item: bytes) -> tuple[float, ...]:
 
 def _integers(item: Any) -> Iterator[int]:
     if isinstance(item, int):
-        yield _signed(item)
+        yield signed(item)
         return
     place = 0
     while place < len(item):
-        value, place = _varint(item, place)
-        yield _signed(value)
-
-
-def _signed(value: int) -> int:
-    value &= (1 << 64) - 1  # as others do who read protocol buffers
-    return value - (1 << 64) if value >= 1 << 63 else value
-
-
-def _varint(data: bytes, place: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        if shift > 63 or place >= len(data):
-            raise ValueError(f"there is no number at byte {place} of a record of {len(data)}")
-        byte = data[place]
-        place += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value & _LARGEST, place
-        shift += 7
-
-
-def _fields(data: object) -> Iterator[tuple[int, Any]]:
-    """(number, content) of each field of a message."""
-    if not isinstance(data, bytes):
-        raise ValueError(_NO_BYTES.format(data))
-    place = 0
-    while place < len(data):
-        key, place = _varint(data, place)
-        kind = key & 7
-        if kind == 0:
-            content: Any
-            content, place = _varint(data, place)
-        elif kind == 5:
-            content, place = data[place : place + 4], place + 4
-        elif kind == 1:
-            content, place = data[place : place + 8], place + 8
-        else:
-            length, place = _varint(data, place)
-            if place + length > len(data):
-                raise ValueError(f"a field of a record ends {length} bytes after byte {place}")
-            content, place = data[place : place + length], place + length
-        yield key >> 3, content
+        value, place = read_varint(item, place)
+        yield signed(value)
 
 
 # -- writing ------------------------------------------------------------------------------------
@@ -220,7 +187,7 @@ def examples_of_block(block: Block, kinds: Mapping[str, str] | None) -> Iterator
         for name in block.column_names
     ]
     for features in zip(*columns, strict=True):
-        yield _field(1, b"".join(features))
+        yield field(1, b"".join(features))
 
 
 def _encoded_column(name: str, column: pa.ChunkedArray, given: str | None) -> Iterator[bytes]:
@@ -231,25 +198,19 @@ def _encoded_column(name: str, column: pa.ChunkedArray, given: str | None) -> It
     if kind is None:
         raise ValueError(_no_kind(name, column.type))
     encode = _ENCODERS[kind]
-    key = _field(1, name.encode())
+    key = field(1, name.encode())
     for value in column_to_rows(column):
         values = encode(lists_of(value))
-        yield _field(1, key + _field(2, _field(_FIELDS[kind], values)))
+        yield field(1, key + field(2, field(_FIELDS[kind], values)))
 
 
 def _kind_of_column(type_: pa.DataType) -> tuple[str | None, Callable[[Any], list[Any]]]:
     """Return what features of a column hold, and what makes the list of a value."""
     if is_tensor(type_):
         return "bytes", lambda value: [] if value is None else [_tensor(np.asarray(value))]
-    if is_list(type_):
+    if is_kind(type_, "list"):
         return _kind_of_type(type_.value_type), lambda value: [] if value is None else list(value)
     return _kind_of_type(type_), lambda value: [] if value is None else [value]
-
-
-def is_list(type_: pa.DataType) -> bool:
-    """Whether a column holds lists of any length."""
-    kinds = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-    return any(is_kind(type_) for is_kind in kinds)
 
 
 def _kind_of_type(type_: pa.DataType) -> str | None:
@@ -262,7 +223,7 @@ def _kind_of_type(type_: pa.DataType) -> str | None:
 
 
 def _no_kind(name: str, type_: pa.DataType) -> str:
-    inner = type_.value_type if is_list(type_) else type_
+    inner = type_.value_type if is_kind(type_, "list") else type_
     if pa.types.is_null(inner):
         return (
             f"Unable to infer type of column {name!r}: a file has no value of it. Give tf_schema, "
@@ -281,35 +242,21 @@ def _tensor(array: np.ndarray[Any, Any]) -> bytes:
         raise ValueError(
             f"tensors of {array.dtype} cannot be written; TFRecords take {sorted(_TENSOR_KINDS)}"
         )
-    sizes = b"".join(_field(2, _encoded(1 << 3) + _encoded(size)) for size in array.shape)
+    sizes = b"".join(field(2, number_field(1, size)) for size in array.shape)
     content = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<")).tobytes()
-    return _encoded(1 << 3) + _encoded(kind) + _field(2, sizes) + _field(4, content)
+    return number_field(1, kind) + field(2, sizes) + field(4, content)
 
 
 def _encoded_bytes(values: list[Any]) -> bytes:
-    return b"".join(_field(1, item.encode() if isinstance(item, str) else item) for item in values)
+    return b"".join(field(1, item.encode() if isinstance(item, str) else item) for item in values)
 
 
 def _encoded_floats(values: list[Any]) -> bytes:
-    return _field(1, struct.pack(f"<{len(values)}f", *values)) if values else b""
+    return field(1, struct.pack(f"<{len(values)}f", *values)) if values else b""
 
 
 def _encoded_integers(values: list[Any]) -> bytes:
-    return _field(1, b"".join(_encoded(int(item)) for item in values)) if values else b""
+    return field(1, b"".join(varint(int(item)) for item in values)) if values else b""
 
 
 _ENCODERS = {"bytes": _encoded_bytes, "float": _encoded_floats, "int": _encoded_integers}
-
-
-def _field(number: int, content: bytes) -> bytes:
-    return _encoded(number << 3 | 2) + _encoded(len(content)) + content
-
-
-def _encoded(value: int) -> bytes:
-    value &= _LARGEST
-    parts = bytearray()
-    while value >= 0x80:
-        parts.append(value & 0x7F | 0x80)
-        value >>= 7
-    parts.append(value)
-    return bytes(parts)

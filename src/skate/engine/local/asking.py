@@ -72,6 +72,12 @@ class Asking(Engine):
     def state(self, kind: str) -> list[dict[str, Any]]:
         return list(self.ask("state", kind))
 
+    def has_begun(self, ref: ObjectRef[object]) -> bool:
+        return bool(self.ask("has_begun", ref._id))
+
+    def printed(self, since: int) -> list[dict[str, Any]]:
+        return list(self.ask("printed", since))
+
     def timeline(self) -> list[dict[str, Any]]:
         return list(self.ask("timeline"))
 

@@ -60,16 +60,18 @@ class Output:
         except BlockingIOError:
             return
         text = data.decode(errors="replace")
-        self.recent.add(0, number, "", text, 0)
+        self.recent.add(0, number, "", text)
         self._write(number, text)
 
-    def log(self, pid: int, number: int, label: str, text: str, task: int = 0) -> None:
+    def log(
+        self, pid: int, number: int, label: str, text: str, task: int = 0, actor: int = 0
+    ) -> None:
         """Show what a task or actor has printed: lines, the last one maybe not at its end."""
         if MAGIC in text:
             text = show_states(text) if self._enabled else without_states(text)
         if not text:
             return
-        self.recent.add(pid, number, label, text, task)
+        self.recent.add(pid, number, label, text, task, actor)
         if not self._enabled:
             return
         writer = (pid, number, label)

@@ -19,6 +19,7 @@ class Printed(NamedTuple):
     label: str  # the function or actor
     text: str
     task: int  # that printed it; 0: none
+    actor: int  # of whose process it is; 0: of none
 
 
 class RecentOutput:
@@ -29,11 +30,15 @@ class RecentOutput:
         self._size = 0
         self._number = 0
 
-    def add(self, pid: int, stream: int, label: str, text: str, task: int) -> None:
+    def add(
+        self, pid: int, stream: int, label: str, text: str, task: int = 0, actor: int = 0
+    ) -> None:
         """Keep a piece, and let go of the oldest ones."""
         self._number += 1
         self._size += len(text)
-        self._kept.append(Printed(self._number, time.time(), pid, stream, label, text, task))
+        self._kept.append(
+            Printed(self._number, time.time(), pid, stream, label, text, task, actor)
+        )
         while self._size > _MOST_CHARACTERS and len(self._kept) > 1:
             self._size -= len(self._kept.popleft().text)
 

@@ -289,13 +289,14 @@ class RayEngine(Engine):
     def state(self, kind: str) -> list[dict[str, Any]]:
         from ray.util import state
 
-        if kind == "printed":
-            raise NotImplementedError(
-                "what was printed on a cluster is asked for by ray.util.state.list_logs() and "
-                "get_log(), or `ray logs`"
-            )
         rows = getattr(state, f"list_{kind}")(detail=True, limit=10_000)
         return [row if isinstance(row, dict) else row.asdict() for row in rows]
+
+    def printed(self, since: int) -> list[dict[str, Any]]:
+        raise NotImplementedError(
+            "what was printed on a cluster is asked for by ray.util.state.list_logs() and "
+            "get_log(), or `ray logs`"
+        )
 
     @property
     def address(self) -> str:

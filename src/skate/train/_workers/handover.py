@@ -6,12 +6,12 @@ import shutil
 from collections.abc import Callable
 from typing import Any
 
-from skate._core.optional_imports import ray_is_skate
 from skate._run.checkpoint import Checkpoint
 from skate._run.checkpoint_manager import CHECKPOINT_NAME
 from skate._run.folders import LocalFolder
 from skate._run.reporting import CheckpointUploadMode, Report
 from skate._run.storage import Storage, write_into
+from skate.exceptions import library_name
 from skate.train._workers.events import REPORTED, Event
 
 Staging = Callable[[Report, float], Any] | None
@@ -47,10 +47,9 @@ def hand_over(
 
 def _uploaded(returned: object) -> Checkpoint:
     if not isinstance(returned, Checkpoint):
-        library = "ray" if ray_is_skate() else "skate"
         raise TypeError(
-            f"checkpoint_upload_fn must return a `{library}.train.Checkpoint`, of the place "
-            f"it has uploaded to; got {returned!r}"
+            f"checkpoint_upload_fn must return a `{library_name()}.train.Checkpoint`, of the "
+            f"place it has uploaded to; got {returned!r}"
         )
     return returned
 

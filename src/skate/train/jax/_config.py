@@ -85,7 +85,8 @@ def _remember(platform: str, arguments: dict[str, object]) -> None:
 
 @contextmanager
 def connected() -> Iterator[None]:
-    """In which a worker's loop runs. One that fails does not wait for the others to leave."""
+    """Connect a worker with the others while its loop runs; one that fails does not wait for the
+    others to leave."""
     if not _arguments:
         yield
         return

@@ -10,7 +10,6 @@ from multiprocessing import TimeoutError
 from typing import Any
 
 from skate._core.argument_checks import seconds
-from skate._core.optional_imports import ray_is_skate
 from skate.util.multiprocessing._dispatch import Outcomes
 
 Callback = Callable[[Any], object]
@@ -150,13 +149,17 @@ class IMapIterator:
             TimeoutError: That of `multiprocessing`, if `timeout` seconds have passed.
             StopIteration: If there are no more.
         """
+        succeeded, value = self._next_outcome(timeout)
+        if not succeeded:
+            raise value
+        return value
+
+    def _next_outcome(self, timeout: float | None) -> tuple[bool, Any]:
+        """Return whether the next call has succeeded, and what it has returned or raised."""
         if not self._ready:
             self._ready.extend(self._next_chunk(timeout))
             self._submit_ahead(self._window)
-        succeeded, value = self._ready.popleft()
-        if succeeded or ray_is_skate():
-            return value
-        raise value
+        return self._ready.popleft()
 
     def _next_chunk(self, timeout: float | None) -> Outcomes:
         if self._taken == self._submitted:

@@ -12,7 +12,6 @@ from typing import Any
 
 import skate
 from skate._core.argument_checks import mapping, whole_number
-from skate._core.optional_imports import ray_is_skate
 from skate.util.multiprocessing._dispatch import Chunk, Dispatcher, Outcomes, PoolWorker
 from skate.util.multiprocessing._results import AsyncResult, Callback, IMapIterator
 
@@ -43,6 +42,8 @@ class Pool:
         ...     pool.map(abs, [-1, 2, -3])
         [1, 2, 3]
     """
+
+    _lazily: type[IMapIterator] = IMapIterator  # what `imap` returns
 
     def __init__(
         self,
@@ -294,18 +295,13 @@ class Pool:
     ) -> IMapIterator:
         _check_callable("func", func)
         self._dispatcher.check_open()
-        if ray_is_skate() and not isinstance(iterable, Iterable):
-            warnings.warn(
-                "Passing a non-iterable argument: it is taken for a list of one", stacklevel=3
-            )
-            iterable = [iterable]
 
         def submit(calls: list[Any], owner: Callable[[Outcomes], None]) -> None:
             self._dispatcher.submit(Chunk(func, calls, owner))
 
         calls: Iterator[Call] = (((item,), {}) for item in iterable)
         window = self._processes * _AHEAD_PER_PROCESS
-        iterator = IMapIterator(
+        iterator = self._lazily(
             submit, _chunked(calls, 1 if chunksize is None else chunksize), window, ordered
         )
         self._iterators.add(iterator)

@@ -8,9 +8,11 @@ from enum import Enum
 from typing import Any
 
 import skate
+from skate.engine import current_engine
 from skate.util import state
 from skate.util._state_kinds import TaskState
 from skate.util._state_rows import chosen
+from skate.util._state_summaries import summary_of
 
 __all__ = [
     "GetApiOptions",
@@ -69,7 +71,11 @@ class GetApiOptions:
 
 @dataclass
 class SummaryApiOptions:
-    """How to sum up: as the functions of `ray.util.state` do."""
+    """What to sum up; `timeout` is without effect.
+
+    `summary_by` is None, or what rows of the kind are counted by: "class" of actors, "func_name"
+    of tasks, "callsite" of objects.
+    """
 
     timeout: float = _SECONDS
     filters: list[tuple[str, str, Any]] | None = field(default_factory=list)
@@ -85,7 +91,7 @@ class StateApiClient:
         cookies: dict[str, Any] | None = None,
         headers: dict[str, Any] | None = None,
     ) -> None:
-        """Without effect are an address, cookies and headers: no server is asked."""
+        """Make a client. No server is asked: address, cookies and headers are without effect."""
 
     def list(
         self,
@@ -94,11 +100,11 @@ class StateApiClient:
         raise_on_missing_output: bool = True,
         _explain: bool = False,
     ) -> list[state.StateRow]:
-        """Return the rows of a kind; tasks with the driver unless that is excluded."""
+        """Return the rows of a kind; before tasks the driver, unless that is excluded."""
         listing = getattr(state, f"list_{resource.value}")
         rows: list[state.StateRow] = listing(filters=options.filters, limit=options.limit)
         if resource is StateResource.TASKS and not options.exclude_driver:
-            rows += chosen([_driver_task()], options.filters, 1, TaskState)
+            rows = chosen([_driver_task()], options.filters, 1, TaskState) + rows
         return rows[: options.limit]
 
     def get(
@@ -120,8 +126,19 @@ class StateApiClient:
         raise_on_missing_output: bool = True,
         _explain: bool = False,
     ) -> dict[str, Any]:
-        """Return how many there are, as the functions `summarize_...` do."""
-        found: dict[str, Any] = getattr(state, f"summarize_{resource.value}")()
+        """Return how many there are, as the functions `summarize_...` do, of what meets filters.
+
+        Raises:
+            ValueError: If they are to be counted by something else than their kind is.
+        """
+        asked = options or SummaryApiOptions()
+        found = summary_of(resource.value, current_engine(), asked.filters)
+        by = found["cluster"]["summary_by"]
+        if asked.summary_by not in (None, by):
+            raise ValueError(
+                f"{resource.value} are summed up by {by!r}; got summary_by={asked.summary_by!r}: "
+                "list them, and count by what you need"
+            )
         return found
 
 

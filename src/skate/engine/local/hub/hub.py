@@ -231,9 +231,10 @@ class Hub:
     ) -> None:
         # Now, so that it is out before the result that follows. Not under the engine's lock: the
         # stream may have one of its own, held by somebody who waits for the engine's.
+        actor_id = worker.actor.id if worker.actor is not None else 0
         self._ports.lock.release()
         try:
-            self._ports.print_text(worker.pid, stream, label, text, task_id)
+            self._ports.print_text(worker.pid, stream, label, text, task_id, actor_id)
         finally:
             self._ports.lock.acquire()
 

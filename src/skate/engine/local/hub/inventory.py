@@ -6,13 +6,13 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from skate import exceptions
 from skate._core import serialization
 from skate.engine.local.hub import actors, errors
 from skate.engine.local.hub.resources import from_units
+from skate.engine.local.hub.task_states import RUNNING, TaskStates
 from skate.engine.local.hub.work import TaskRun, is_listed
 from skate.engine.local.objects import INLINE
 
@@ -102,7 +102,9 @@ def ended_actor_row(row: Row, error: Packed) -> Row:
 def _tasks(info: SessionFacts, state: State) -> list[Row]:
     """Return those that have not ended, then the others, the last one first. (Calls from one
     worker to another are known to these alone.)"""
-    rows = [_task_row(info, task) for task in state.unfinished() if is_listed(task.plan.asked)]
+    going_on = [task for task in state.unfinished() if is_listed(task.plan.asked)]
+    states = TaskStates()
+    rows = [_task_row(info, task, states) for task in going_on]
     failures, ended = dict(state.failures), map(TaskRun._make, reversed(state.runs))
     rows += [
         _ended_row(info, run, failures.get((run.id, run.attempt)))
@@ -183,8 +185,8 @@ def failure_row(error: Packed | None) -> Row:
     return {"error_type": kind, "error_message": str(failure)}
 
 
-def _task_row(info: SessionFacts, task: HubTask) -> Row:
-    worker, state = task.worker, task_state(task)
+def _task_row(info: SessionFacts, task: HubTask, states: TaskStates) -> Row:
+    worker, state = task.worker, states.of(task)
     return {
         "task_id": _hex(task.id, 24),
         "attempt_number": task.attempt,
@@ -203,7 +205,7 @@ def _task_row(info: SessionFacts, task: HubTask) -> Row:
         "language": "PYTHON",
         "required_resources": _demand(task),
         "placement_group_id": _group_id(task.plan.asked),
-        **_times(task.made, task.sent if state == "RUNNING" else None, None, False),
+        **_times(task.made, task.sent if state == RUNNING else None, None, False),
     }
 
 
@@ -228,22 +230,6 @@ def _task_type(task: HubTask) -> str:
     if task.method:
         return "ACTOR_TASK"
     return "ACTOR_CREATION_TASK" if task.actor is not None else "NORMAL_TASK"
-
-
-def task_state(task: HubTask) -> str:
-    """Return how far a task is that has not ended."""
-    if task.missing:
-        return "PENDING_ARGS_AVAIL"
-    if task.worker is None:
-        return "PENDING_NODE_ASSIGNMENT"
-    if not task.worker.pid:  # it is being forked
-        return "SUBMITTED_TO_WORKER"
-    at_once = task.actor.at_once if task.actor is not None and task.method else 1
-    in_flight = task.worker.in_flight
-    if len(in_flight) <= at_once or task.id in islice(in_flight, at_once):
-        return "RUNNING"
-    several = at_once > 1  # then Ray has another word for those that wait
-    return "PENDING_ACTOR_TASK_ORDERING_OR_CONCURRENCY" if several else "SUBMITTED_TO_WORKER"
 
 
 def _demand(task: HubTask) -> dict[str, float]:
@@ -273,11 +259,12 @@ def _live_workers(info: SessionFacts, state: State) -> list[Row]:
 
 
 def _worker_row(info: SessionFacts, worker: WorkerProcess) -> Row:
+    states, tasks = TaskStates(), worker.in_flight.values()
     return {
         **_process_row(info, worker.number, worker.pid or None, worker.began),
         "worker_type": "WORKER",
         "state": _worker_state(worker),
-        "runs": [task.name for task in worker.in_flight.values() if task_state(task) == "RUNNING"],
+        "runs": [task.name for task in tasks if states.of(task) == RUNNING],
     }
 
 

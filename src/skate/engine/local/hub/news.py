@@ -11,6 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skate.engine.local.hub import inventory
+from skate.engine.local.hub.task_states import RUNNING, TaskStates
 from skate.engine.local.hub.work import TaskRun
 
 if TYPE_CHECKING:
@@ -80,9 +81,10 @@ def _last(items: Any, count: int) -> list[Any]:
 
 
 def _running(state: State) -> Iterator[HubTask]:
+    states = TaskStates()
     for worker in state.workers.values():
         for task in worker.in_flight.values():
-            if inventory.task_state(task) == "RUNNING":
+            if states.of(task) == RUNNING:
                 yield task
 
 

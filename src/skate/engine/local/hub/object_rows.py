@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from skate.engine.local.hub.inventory import task_state
+from skate.engine.local.hub.task_states import TaskStates
 from skate.engine.local.objects import FAILED, INLINE, STORED
 
 if TYPE_CHECKING:
@@ -26,14 +26,17 @@ def all_object_rows(state: State) -> list[Row]:
         if entry.kind is None and entry.task is not None
         for _, argument in entry.task.dependencies
     }
-    return [_held_row(entry, workers, awaited) for entry in [*state.entries.values()]]
+    states = TaskStates()
+    return [_held_row(entry, workers, awaited, states) for entry in [*state.entries.values()]]
 
 
-def _held_row(entry: ObjectEntry, workers: dict[int, int], awaited: set[int]) -> Row:
+def _held_row(
+    entry: ObjectEntry, workers: dict[int, int], awaited: set[int], states: TaskStates
+) -> Row:
     by_worker = not entry.held and entry.id in workers
     reference = "LOCAL_REFERENCE" if entry.held or by_worker else "CAPTURED_IN_OBJECT"
     return {
-        **object_row(entry),
+        **object_row(entry, states),
         "attempt_number": entry.task.attempt if entry.task is not None else 0,
         "reference_type": "USED_BY_PENDING_TASK" if entry.id in awaited else reference,
         "call_site": _UNKNOWN_SITE,
@@ -43,11 +46,11 @@ def _held_row(entry: ObjectEntry, workers: dict[int, int], awaited: set[int]) ->
     }
 
 
-def object_row(entry: ObjectEntry) -> Row:
+def object_row(entry: ObjectEntry, states: TaskStates) -> Row:
     """Return what is known of an object."""
     status = "FINISHED" if entry.kind != FAILED else "FAILED"
     if entry.kind is None:
-        status = task_state(entry.task) if entry.task is not None else "NIL"
+        status = states.of(entry.task) if entry.task is not None else "NIL"
     return {
         "object_id": f"{entry.id:056x}",
         "object_size": _size(entry),

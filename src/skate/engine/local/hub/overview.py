@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from skate.engine.local.hub import inventory
 from skate.engine.local.hub.object_rows import object_row
+from skate.engine.local.hub.task_states import TaskStates
 from skate.engine.local.hub.work import TaskRun
 
 if TYPE_CHECKING:
@@ -21,7 +22,8 @@ _INDEX_BITS = 0xFFFF  # of an id: which value of its task it is
 
 def summary(info: SessionFacts, state: State) -> Row:
     """Return how many workers, actors, tasks and bytes there are, by state."""
-    objects = [object_row(entry) for entry in _entries(state)]
+    states = TaskStates()
+    objects = [object_row(entry, states) for entry in _entries(state)]
     spilled = sum(row["object_size"] for row in objects if row["spilled"])
     return {
         "workers": _counted(inventory.rows(info, state, "live_workers")),
@@ -43,7 +45,7 @@ def _counted(rows: Iterable[Row]) -> dict[str, int]:
 def memory(state: State) -> list[Row]:
     """Return the objects that have bytes, the largest first, with who made and who holds each."""
     made = {run[0]: TaskRun._make(run) for run in state.runs}
-    holders = _holders(state)
+    holders, states = _holders(state), TaskStates()
     rows = [
         {
             "object_id": row["object_id"],
@@ -53,7 +55,7 @@ def memory(state: State) -> list[Row]:
             "held_by": holders.get(id, []),
             "references": row["reference_count"],
         }
-        for id, row in ((entry.id, object_row(entry)) for entry in _entries(state))
+        for id, row in ((entry.id, object_row(entry, states)) for entry in _entries(state))
         if row["object_size"]
     ]
     return sorted(rows, key=lambda row: -row["size"])
@@ -101,7 +103,7 @@ def _unfinished(state: State) -> list[HubTask]:
 
 def awaited(state: State, ids: Sequence[int]) -> list[Row]:
     """Return what makes each of these objects, as far as that is known, and how far it is."""
-    rows = []
+    rows, states = [], TaskStates()
     for id in ids:
         entry = state.entries.get(id)
         task = entry.task if entry is not None else None
@@ -109,7 +111,7 @@ def awaited(state: State, ids: Sequence[int]) -> list[Row]:
             {
                 "object_id": f"{id:056x}",
                 "name": task.name if task is not None else None,
-                "state": inventory.task_state(task) if task is not None else None,
+                "state": states.of(task) if task is not None else None,
                 "pid": (task.worker.pid or None) if task is not None and task.worker else None,
             }
         )

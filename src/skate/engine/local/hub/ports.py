@@ -31,7 +31,7 @@ class Ports:
         complete: Callable[[ObjectEntry, int, object], None],
         on_complete: Callable[[ObjectEntry, Callable[[ObjectEntry], None]], None],
         new_id: Callable[[], int],
-        print_text: Callable[[int, int, str, str, int], None],
+        print_text: Callable[[int, int, str, str, int, int], None],
         printed: Callable[[int], list[dict[str, object]]],
     ) -> None:
         self.lock: threading.RLock = lock
@@ -45,8 +45,8 @@ class Ports:
             on_complete
         )
         self.new_id: Callable[[], int] = new_id
-        # Prints for a pid: a stream, a label, a text, the task.
-        self.print_text: Callable[[int, int, str, str, int], None] = print_text
+        # Prints for a pid: a stream, a label, a text, the task, the actor.
+        self.print_text: Callable[[int, int, str, str, int, int], None] = print_text
         # Returns what was printed lately, after the piece of that number.
         self.printed: Callable[[int], list[dict[str, object]]] = printed
 

@@ -13,6 +13,7 @@ from skate.engine.local.hub import inventory
 from skate.engine.local.hub.actors import DEAD
 from skate.engine.local.hub.object_rows import all_object_rows
 from skate.engine.local.hub.resources import UNIT, from_units, to_units
+from skate.engine.local.hub.task_states import has_begun
 from skate.engine.local.hub.timeline import events
 from skate.engine.local.objects import STORED
 
@@ -61,10 +62,12 @@ class Requests:
             "find_group": placement.find,
             "get_actor": self._get_actor,
             "group_table": placement.table,
+            "has_begun": self._has_begun,
             "kill": self._kill,
             "locate": self.locate,
             "named_actors": names.all,
             "nodes": self._nodes,
+            "printed": ports.printed,
             "remove_group": placement.remove,
             "set_resource": self._set_resource,
             "state": self.rows,
@@ -76,8 +79,6 @@ class Requests:
         """Return what there is of a kind, as `Engine.state` says."""
         if kind == "objects":
             return all_object_rows(self._state)
-        if kind == "printed":
-            return self._ports.printed(0)
         return inventory.rows(self._info, self._state, kind)
 
     # -- actors and tasks ----------------------------------------------------------------------
@@ -98,6 +99,12 @@ class Requests:
         if force and entry.task is not None and entry.task.method:
             raise ValueError("force=True is not supported for actor tasks; use skate.kill(actor)")
         self._tasks.cancel(entry, force, recursive)
+
+    def _has_begun(self, id: int) -> bool:
+        entry = self._state.entries.get(id)
+        if entry is None or entry.kind is not None or entry.task is None:
+            return True
+        return has_begun(entry.task)
 
     # -- resources -----------------------------------------------------------------------------
 

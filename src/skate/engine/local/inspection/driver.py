@@ -23,7 +23,6 @@ _OF_THE_HUB = (
     "nodes",
     "objects",
     "placement_groups",
-    "printed",
     "runtime_envs",
     "tasks",
     "workers",
