@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from skate._core.errors import format_remote_traceback
+from skate._core.optional_imports import ray_is_skate
 from skate.serve import context as serve_context
 from skate.serve._replica import grpc_calls
 from skate.serve.context import RequestContext
@@ -125,16 +126,19 @@ class GrpcCall:
 
     async def _fail(self, context: Any, error: Exception) -> None:
         """End the call with the status that an error stands for."""
-        code, details = self._status_of(error)
-        await context.abort(code, details[:_MAX_DETAILS], context.trailing_metadata() or ())
+        said = context.trailing_metadata() or ()
+        code, details = self._status_of(error, dict(said).get("request_id", ""))
+        await context.abort(code, details[:_MAX_DETAILS], said)
 
-    def _status_of(self, error: Exception) -> tuple[grpc.StatusCode, str]:
+    def _status_of(self, error: Exception, request_id: str) -> tuple[grpc.StatusCode, str]:
         from grpc import StatusCode
 
         if isinstance(error, GrpcCallError):
             return error.code, error.details
         if isinstance(error, gRPCStatusError) and error.grpc_code is not None:
-            return error.grpc_code, error.grpc_details or str(error.original_exception)
+            return error.grpc_code, error.grpc_details or self._text_of(
+                error.original_exception, request_id
+            )
         if isinstance(error, _TooLateError):
             return (
                 StatusCode.DEADLINE_EXCEEDED,
@@ -145,8 +149,15 @@ class GrpcCall:
         if isinstance(error, DeploymentUnavailableError):
             shown = self._server.shows_errors
             return StatusCode.UNAVAILABLE, error.message if shown else error.public_message
-        logger.error("request by gRPC failed\n%s", format_remote_traceback(error))
-        return StatusCode.INTERNAL, str(getattr(error, "cause", None) or error)
+        return StatusCode.INTERNAL, self._text_of(error, request_id)
+
+    def _text_of(self, error: BaseException, request_id: str) -> str:
+        """Log an error, and return what the client is told of it: its text may be a secret. Clients
+        of programs for Ray expect it all the same."""
+        logger.error("request %s by gRPC failed\n%s", request_id, format_remote_traceback(error))
+        if self._server.shows_errors or ray_is_skate():
+            return str(getattr(error, "cause", None) or error)
+        return f"Internal error in the request {request_id}"
 
 
 class _TooLateError(Exception):

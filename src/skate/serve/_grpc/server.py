@@ -228,7 +228,7 @@ class GrpcServer:
 
     @property
     def shows_errors(self) -> bool:
-        """Whether answers say why, also where that has a traceback."""
+        """Whether answers say why, also where that is a secret of the user's code."""
         return self._http.show_errors
 
     @contextmanager

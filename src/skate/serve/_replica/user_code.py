@@ -34,6 +34,11 @@ class UserCode:
         self._kinds: dict[str, tuple[Function, bool]] = {}
         self._threads = UserCodeThreads(max(1, threads))
 
+    @property
+    def name(self) -> str:
+        """The name of the class or function."""
+        return getattr(self._target, "__name__", type(self._target).__name__)
+
     async def construct(self) -> None:
         """Make the instance. On the loop, so that it may start tasks and keep loops."""
         if not inspect.isclass(self._target):
