@@ -47,8 +47,8 @@ def over_http(app: str) -> str:
 def by_grpc(app: str, method: str = "__call__") -> str:
     with grpc.insecure_channel(serve.grpc_address()) as channel:
         call = getattr(services.UserDefinedServiceStub(channel), method)
+        sent = [("application", app), ("request_id", "id-of-mine")]
         with pytest.raises(grpc.RpcError) as info:
-            sent = [("application", app), ("request_id", "id-of-mine")]
             call(messages.UserDefinedMessage(), metadata=sent, timeout=PATIENCE)
     error: Any = info.value
     assert error.code() in (

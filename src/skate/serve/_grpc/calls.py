@@ -152,8 +152,8 @@ class GrpcCall:
         return StatusCode.INTERNAL, self._text_of(error, request_id)
 
     def _text_of(self, error: BaseException, request_id: str) -> str:
-        """Log an error, and return what the client is told of it: its text may be a secret. Clients
-        of programs for Ray expect it all the same."""
+        """Log an error, and return what the client is told: its text may be a secret, and only
+        clients of programs for Ray expect it."""
         logger.error("request %s by gRPC failed\n%s", request_id, format_remote_traceback(error))
         if self._server.shows_errors or ray_is_skate():
             return str(getattr(error, "cause", None) or error)

@@ -5,7 +5,9 @@ Coroutines run on the replica's event loop; plain functions in threads, so that 
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+import logging
 from collections.abc import AsyncIterator, Callable, Generator
 from typing import Any
 
@@ -14,6 +16,8 @@ from skate.serve._replica.threads import UserCodeThreads
 from skate.serve._routing.requests import Arguments, NamedArguments
 from skate.serve.exceptions import SkateServeError
 from skate.serve.multiplex import unload_all
+
+logger = logging.getLogger("skate.serve")
 
 Function = Callable[..., Any]  # of the user
 
@@ -162,7 +166,10 @@ class UserCode:
             await self._threads.run(generator.close)
 
     async def end(self) -> None:
-        """Unload models, and call the user's `__del__`, which may be a coroutine."""
+        """Handle no more tasks, unload models, and call the user's `__del__`, which may be a
+        coroutine."""
+        if hasattr(self.instance, "__serve_end_consuming__"):
+            await self._end_consuming()
         await unload_all(self.instance)
         if self.app is not None:
             await self.instance.__serve_stop__()
@@ -171,6 +178,13 @@ class UserCode:
             if inspect.isawaitable(ended):
                 await ended
         self._threads.end()
+
+    async def _end_consuming(self) -> None:
+        """Wait for tasks that have begun, not among requests, whose threads may all be busy."""
+        try:
+            await asyncio.to_thread(self.instance.__serve_end_consuming__)
+        except Exception:
+            logger.exception("the consumer of tasks of %s could not be stopped", self.name)
 
 
 def is_async(function: Function) -> bool:
