@@ -32,6 +32,7 @@ from skate.serve._replica.load_reports import ReplicaLoad, Traffic
 from skate.serve._replica.logs import ReplicaLogs
 from skate.serve._replica.stats_reports import StatsPlan, StatsReports, dictionary
 from skate.serve._replica.termination import end_gently_on_sigterm
+from skate.serve._replica.threads import UserCodeThreads
 from skate.serve._replica.user_code import UserCode
 from skate.serve._routing.requests import HTTP, RequestRefused
 from skate.serve._routing.routed_replica import packed
@@ -269,9 +270,9 @@ class Replica:
             measure, tell = partial(self._measure, method), partial(record.remote, self.id)
             self._stats.append(StatsReports(method, measure, tell, plan))
 
-    async def _measure(self, method: str) -> Any:
+    async def _measure(self, method: str, threads: UserCodeThreads | None = None) -> Any:
         self._enter()
-        return await self.code.call(method, (), {})
+        return await self.code.call(method, (), {}, threads)
 
     def _end_stats(self) -> None:
         for reports in self._stats:

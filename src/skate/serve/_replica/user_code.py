@@ -111,15 +111,23 @@ class UserCode:
             f"{hint}Available methods: {methods}"
         )
 
-    async def call(self, name: str, args: Arguments, kwargs: NamedArguments) -> Any:
-        """Call a method once and return its result."""
+    async def call(
+        self,
+        name: str,
+        args: Arguments,
+        kwargs: NamedArguments,
+        threads: UserCodeThreads | None = None,
+    ) -> Any:
+        """Call a method once and return its result; in other `threads` than those of requests."""
         function, on_loop = self.method(name)
         if on_loop:
             result = function(*args, **kwargs)
             if inspect.isawaitable(result):
                 result = await result
         else:
-            result = await self.run(function, *args, **kwargs)
+            result = await (threads or self._threads).run(function, *args, **kwargs)
+            if inspect.isawaitable(result):
+                result = await result
         if inspect.isgenerator(result) or inspect.isasyncgen(result):
             raise TypeError(
                 f"method {name!r} returned a generator, which has many results: call it with "
