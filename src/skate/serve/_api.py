@@ -13,7 +13,7 @@ from skate.serve import _client
 from skate.serve._application.specs import build
 from skate.serve._client import Client
 from skate.serve._deployment import Application
-from skate.serve._grpc.server import start_server
+from skate.serve._grpc.start import start_server
 from skate.serve._http.routes import check_prefix
 from skate.serve._identity import (
     CONTROLLER,

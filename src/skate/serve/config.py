@@ -450,7 +450,7 @@ class gRPCOptions(CheckedSettings):  # noqa: N801 - the name is Ray's
             ModuleNotFoundError: If one cannot be imported.
             ValueError: If one is no function.
         """
-        from skate.serve._grpc.server import servicer_function
+        from skate.serve._grpc.methods import servicer_function
 
         return [servicer_function(path) for path in self.grpc_servicer_functions]
 

@@ -2,8 +2,7 @@
 
     client ── gRPC ─► GrpcServer ── handle of the application ─► replica: the user's method
 
-Which methods there are, the user's generated functions say (`add_…Servicer_to_server`); whose they
-are, the metadata `application` of each call.
+Which methods there are, `methods` knows; whose they are, the metadata `application` of each call.
 """
 
 from __future__ import annotations
@@ -11,20 +10,23 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import skate
-from skate._core import notices
-from skate._core.optional_imports import install_command, is_installed, try_import
-from skate.serve._application.import_paths import NothingThereError, import_attribute
-from skate.serve._grpc.calls import GrpcCall, GrpcCallError
+from skate._core.optional_imports import try_import
+from skate.serve._grpc.calls import GrpcCallError
+from skate.serve._grpc.methods import (
+    API,
+    HEALTH,
+    add_forwarded,
+    add_own_service,
+    servicer_function,
+)
 from skate.serve._grpc.token_check import token_check
-from skate.serve._identity import GRPC_SERVER, NAMESPACE, new_tag
+from skate.serve._identity import new_tag
 from skate.serve._replica.grpc_calls import MessageStream
-from skate.serve._start_options import warn_of_other_grpc
 from skate.serve.exceptions import RequestCancelledError, SkateServeError
 from skate.serve.handle import DeploymentHandle
 
@@ -32,98 +34,8 @@ if TYPE_CHECKING:
     from skate.serve._identity import ControllerHandle
     from skate.serve.config import HTTPOptions, gRPCOptions
 
-_API = "/ray.serve.RayServeAPIService/"  # which Ray answers as well
-_HEALTH = f"{_API}Healthz"  # for load balancers, which have no token
 _OPTIONS = (("grpc.so_reuseport", 0), ("grpc.max_send_message_length", -1),
             ("grpc.max_receive_message_length", -1))  # fmt: skip
-
-
-def grpc_address() -> str:
-    """Return where gRPC is answered: "host:port".
-
-    Raises:
-        RuntimeError: If it is not.
-    """
-    server = _running_server()
-    if server is None:
-        raise RuntimeError(
-            "gRPC is not answered: serve.start(grpc_options=gRPCOptions("
-            "grpc_servicer_functions=[...])) says which methods are"
-        )
-    address: str = skate.get(server.address.remote())
-    return address
-
-
-def _running_server() -> Any:
-    """Return the actor; None if there is none."""
-    try:
-        return skate.get_actor(GRPC_SERVER, namespace=NAMESPACE)
-    except ValueError:
-        return None
-
-
-def start_server(options: gRPCOptions, http: HTTPOptions) -> None:
-    """Have gRPC answered, by one process until serving is shut down; one that runs is left as it
-    is.
-
-    Without its packages all else works, and a notice says what is missing.
-
-    Args:
-        options: Where, and which methods.
-        http: Whose host, certificate and token are those of gRPC too.
-
-    Raises:
-        RuntimeError: If the port is taken.
-    """
-    missing = [name for name in ("grpc", "google.protobuf") if not is_installed(name)]
-    if missing:
-        notices.once(
-            "serve without gRPC",
-            f"gRPC is not answered: {', '.join(missing)} cannot be imported: "
-            f"{install_command('grpc')}",
-        )
-        return
-    for path in options.grpc_servicer_functions:
-        servicer_function(path)
-    running = _running_server()
-    if running is not None:
-        warn_of_other_grpc(skate.get(running.options.remote()), options)
-        return
-    actor = skate.remote(GrpcServer).options(
-        name=GRPC_SERVER,
-        namespace=NAMESPACE,
-        lifetime="detached",
-        get_if_exists=True,
-        max_restarts=-1,
-        max_task_retries=-1,
-        max_concurrency=100_000,
-    )
-    server = actor.remote(options, http, os.getpid())
-    server.run.remote()  # again, if the process dies
-    try:
-        skate.get(server.address.remote())
-    except BaseException:
-        skate.kill(server)
-        raise
-
-
-def servicer_function(path: object) -> Callable[[object, object], None]:
-    """Return the generated function that an import path stands for.
-
-    Raises:
-        ModuleNotFoundError: If there is no such module.
-        ValueError: If there is no function at the path.
-    """
-    try:
-        found = import_attribute(path) if isinstance(path, str) else path
-    except (ImportError, NothingThereError) as error:
-        raise ModuleNotFoundError(
-            f"{path} can't be imported! grpc_servicer_functions takes import paths of generated "
-            f"functions, such as shop_pb2_grpc.add_ShopServicer_to_server ({error})"
-        ) from error
-    if not callable(found):
-        raise ValueError(f"{path} is not a callable function! It is {found!r}")
-    return found  # type: ignore[no-any-return]
 
 
 class GrpcServer:
@@ -149,7 +61,7 @@ class GrpcServer:
         self._begun = True
         import grpc
 
-        checks = token_check(self._http.auth_token, [_HEALTH])
+        checks = token_check(self._http.auth_token, [HEALTH])
         server = grpc.aio.server(interceptors=checks, options=_OPTIONS)
         try:
             port = self._add_port(server)
@@ -267,7 +179,7 @@ class GrpcServer:
             ingress = await self._controller.ingress_of.remote(application)
             if ingress is None:
                 raise GrpcCallError.not_found(
-                    f"Application '{application}' not found. {_API}ListApplications lists them"
+                    f"Application '{application}' not found. {API}ListApplications lists them"
                 )
             handle = self._handles[application] = DeploymentHandle(ingress, application)
         return handle
@@ -313,82 +225,3 @@ def _credentials(http: HTTPOptions) -> Any:
     paths = (http.ssl_keyfile, http.ssl_certfile, http.ssl_ca_certs)
     key, certificate, authorities = (Path(path).read_bytes() if path else None for path in paths)
     return grpc.ssl_server_credentials([(key, certificate)], authorities, authorities is not None)
-
-
-# -- methods ------------------------------------------------------------------------------------
-
-
-class _AnyServicer:
-    """Given to generated functions, which only look up its methods."""
-
-    def __getattr__(self, name: str) -> object:
-        return None
-
-
-class _Recorder:
-    """Given to a generated function in the place of a server: keeps what it adds."""
-
-    def __init__(self) -> None:
-        self.handlers: list[Any] = []
-
-    def add_generic_rpc_handlers(self, handlers: Any) -> None:
-        self.handlers.extend(handlers)
-
-    def add_registered_method_handlers(self, service_name: str, handlers: Any) -> None:
-        """Nothing to keep: the generic handlers have the same methods."""
-
-
-def add_forwarded(server: Any, add_servicer: Callable[..., None], calls: GrpcServer) -> list[str]:
-    """Let a server answer the methods of a service by calls of handles; return its names."""
-    import grpc
-
-    recorder = _Recorder()
-    add_servicer(_AnyServicer(), recorder)
-    makers: dict[tuple[bool, bool], Callable[..., Any]] = {
-        (False, False): grpc.unary_unary_rpc_method_handler,
-        (False, True): grpc.unary_stream_rpc_method_handler,
-        (True, False): grpc.stream_unary_rpc_method_handler,
-        (True, True): grpc.stream_stream_rpc_method_handler,
-    }
-
-    class Forwarding(grpc.GenericRpcHandler):  # type: ignore[misc]
-        def service(self, details: Any) -> Any:
-            for handler in recorder.handlers:
-                found = handler.service(details)
-                if found is not None:
-                    call = GrpcCall(calls, details.method, found.request_streaming)
-                    make = makers[found.request_streaming, found.response_streaming]
-                    answer = call.stream if found.response_streaming else call.answer
-                    return make(answer, request_deserializer=found.request_deserializer)
-            return None
-
-    server.add_generic_rpc_handlers((Forwarding(),))
-    return [handler.service_name() for handler in recorder.handlers]
-
-
-def add_own_service(server: Any, calls: GrpcServer) -> None:
-    """Let a server say how it is, and which applications there are."""
-    import grpc
-
-    async def health(request: bytes, context: Any) -> bytes:
-        return _text_field("success")
-
-    async def names(request: bytes, context: Any) -> bytes:
-        return b"".join(map(_text_field, await calls.applications()))
-
-    methods = {
-        "Healthz": grpc.unary_unary_rpc_method_handler(health),
-        "ListApplications": grpc.unary_unary_rpc_method_handler(names),
-    }
-    own = grpc.method_handlers_generic_handler(_API.strip("/"), methods)
-    server.add_generic_rpc_handlers((own,))
-
-
-def _text_field(text: str) -> bytes:
-    """Return the first field of a message, a string, as protocol buffers encode it."""
-    data = text.encode()
-    length, left = bytearray(), len(data)
-    while left > 127:
-        length.append(left & 127 | 128)
-        left >>= 7
-    return b"\x0a" + bytes([*length, left]) + data
