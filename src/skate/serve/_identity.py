@@ -21,6 +21,7 @@ NAMESPACE = "serve"
 CONTROLLER = "SERVE_CONTROLLER_ACTOR"
 STATE_STORE = "SERVE_CONTROLLER_STATE_STORE"
 GRPC_SERVER = "SERVE_GRPC_SERVER"
+INGRESSES = ("ingresses",)  # is published: the deployments in front, by application
 _REPLICA = "SERVE_REPLICA::"
 
 

@@ -28,7 +28,7 @@ from skate.serve._controller.publisher import Publisher
 from skate.serve._controller.replica_manager import ReplicaManager
 from skate.serve._controller.saved_state import ControllerState, SavedState
 from skate.serve._controller.scaling import Scaling
-from skate.serve._identity import DeploymentID, ReplicaID
+from skate.serve._identity import INGRESSES, DeploymentID, ReplicaID
 from skate.serve._routing.routed_replica import ReplicaEntry
 from skate.serve._routing.router import RoutingTable
 from skate.serve._status import ApplicationStatus, ProxyStatus, ReplicaRank, ServeStatus
@@ -199,6 +199,11 @@ class ServeController:
         spec = self._apps.specs.get(name)
         return None if spec is None else spec.ingress
 
+    async def ingresses(self) -> dict[str, str]:
+        """Return the deployments in front, by application."""
+        await self._is_up()
+        return self._apps.ingresses()
+
     async def routes(self) -> dict[str, DeploymentID]:
         """Return who answers below which prefix."""
         await self._is_up()
@@ -359,6 +364,7 @@ class ServeController:
             self._publisher.publish(_key(id), table)
         for id, state in self._apps.deployments.items():
             self._publisher.publish(_key(id), self._table(state))
+        self._publisher.publish(INGRESSES, self._apps.ingresses())
         if self._port is not None:
             self._port.set_routes(self._apps.routes())
 

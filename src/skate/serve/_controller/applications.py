@@ -110,6 +110,10 @@ class Applications:
             if spec.route_prefix is not None and spec.name not in self.deleting
         }
 
+    def ingresses(self) -> dict[str, str]:
+        """Return application -> the deployment that it is called by."""
+        return {spec.name: spec.ingress for spec in self.specs.values()}
+
     def answers_http(self, id: DeploymentID) -> bool:
         """Return whether a deployment has a route."""
         return id in self.routes().values()

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import skate
+from skate._core.addresses import build_address
 from skate._core.optional_imports import try_import
+from skate.serve import _client
 from skate.serve._grpc.calls import GrpcCallError
 from skate.serve._grpc.methods import (
     API,
@@ -25,7 +29,7 @@ from skate.serve._grpc.methods import (
     servicer_function,
 )
 from skate.serve._grpc.token_check import token_check
-from skate.serve._identity import new_tag
+from skate.serve._identity import INGRESSES, new_tag
 from skate.serve._replica.grpc_calls import MessageStream
 from skate.serve.exceptions import RequestCancelledError, SkateServeError
 from skate.serve.handle import DeploymentHandle
@@ -34,6 +38,9 @@ if TYPE_CHECKING:
     from skate.serve._identity import ControllerHandle
     from skate.serve.config import HTTPOptions, gRPCOptions
 
+logger = logging.getLogger("skate.serve")
+
+_REOPEN_SECONDS = 1.0  # between tries to open the port of a process that has died
 _OPTIONS = (("grpc.so_reuseport", 0), ("grpc.max_send_message_length", -1),
             ("grpc.max_receive_message_length", -1))  # fmt: skip
 
@@ -48,42 +55,50 @@ class GrpcServer:
         self._http = http
         self._host = http.host or "127.0.0.1"
         self._begun = False
-        self._port: asyncio.Future[int] | None = None
+        self._port = 0
+        self._failure: Exception | None = None  # why the port is not open
+        self._decided = asyncio.Event()  # whether it can be opened
+        self._ingresses: dict[str, str] = {}  # deployments in front, by application
         self._handles: dict[str, DeploymentHandle] = {}
         self._streams: dict[str, _StreamingCall] = {}
 
     # -- what others ask for -------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Open the port, and answer what comes."""
+        """Open the port, and answer what comes.
+
+        Where the port cannot be had, the start fails, as `address` tells. A process in the place
+        of one that has died tries again until it can: nobody is there to start it anew.
+        """
         if self._begun:  # by another process that has started serving at the same time
             return
         self._begun = True
-        import grpc
-
-        checks = token_check(self._http.auth_token, [HEALTH])
-        server = grpc.aio.server(interceptors=checks, options=_OPTIONS)
-        try:
-            port = self._add_port(server)
-            services = [
-                add_forwarded(server, servicer_function(path), self)
-                for path in self._options.grpc_servicer_functions
-            ]
-            add_own_service(server, self)
-            if self._options.enable_reflection:
-                reflection = try_import("grpc_reflection.v1alpha.reflection", "grpc")
-                names = [name for each in services for name in each]
-                reflection.enable_server_reflection((*names, reflection.SERVICE_NAME), server)
-            await server.start()
-        except Exception as error:
-            self._opened().set_exception(error)
-            return
-        self._opened().set_result(port)
+        self._follow_applications()
+        tries_again = skate.get_runtime_context().was_current_actor_reconstructed
+        while True:
+            try:
+                server = await self._open()
+                break
+            except Exception as error:
+                if tries_again and str(error) != str(self._failure):
+                    logger.error("%s; it is tried again until it can be", error)
+                self._failure = error
+                self._decided.set()
+                if not tries_again:
+                    return
+            await asyncio.sleep(_REOPEN_SECONDS)
         await server.wait_for_termination()
 
     async def address(self) -> str:
-        """Return host and port, as soon as it is open."""
-        return f"{self._host}:{await asyncio.shield(self._opened())}"
+        """Return host and port, as soon as it is open.
+
+        Raises:
+            Exception: Why it is not, if it could not be opened.
+        """
+        await self._decided.wait()
+        if self._failure is not None:
+            raise self._failure
+        return build_address(self._host, self._port)
 
     async def options(self) -> gRPCOptions:
         """Return what it was started with."""
@@ -109,10 +124,26 @@ class GrpcServer:
 
     # -- the port ------------------------------------------------------------------------------
 
-    def _opened(self) -> asyncio.Future[int]:
-        if self._port is None:
-            self._port = asyncio.get_running_loop().create_future()
-        return self._port
+    async def _open(self) -> Any:
+        """Open the port, and return the server that answers there."""
+        import grpc
+
+        checks = token_check(self._http.auth_token, [HEALTH])
+        server = grpc.aio.server(interceptors=checks, options=_OPTIONS)
+        port = self._add_port(server)
+        services = [
+            add_forwarded(server, servicer_function(path), self)
+            for path in self._options.grpc_servicer_functions
+        ]
+        add_own_service(server, self)
+        if self._options.enable_reflection:
+            reflection = try_import("grpc_reflection.v1alpha.reflection", "grpc")
+            names = [name for each in services for name in each]
+            reflection.enable_server_reflection((*names, reflection.SERVICE_NAME), server)
+        await server.start()
+        self._port, self._failure = port, None
+        self._decided.set()
+        return server
 
     def _add_port(self, server: Any) -> int:
         if os.getpid() == self._starter_pid:
@@ -120,7 +151,7 @@ class GrpcServer:
                 "gRPC is answered by a process of its own, which the inline engine has not: start "
                 'the session with skate.init(engine="local")'
             )
-        address = f"{self._host}:{self._options.port}"
+        address = build_address(self._host, self._options.port)
         credentials = _credentials(self._http)
         try:
             if credentials is None:
@@ -163,31 +194,51 @@ class GrpcServer:
     async def handle_of(self, application: str | None) -> DeploymentHandle:
         """Return the handle to an application; to the only one, without a name.
 
+        The controller is asked only for what does not seem to be there, and may be new.
+
         Raises:
             GrpcCallError: If there is no such application, or several to choose from.
         """
-        if application is None:
-            names = await self.applications()
-            if len(names) != 1:
-                raise GrpcCallError.not_found(
-                    f"Application metadata not set: send ('application', name) with one of {names}"
-                )
-            (application,) = names
+        handle = self._known_handle(application)
+        if handle is None:
+            self._ingresses = await self._controller.ingresses.remote()
+            handle = self._known_handle(application, is_news=True)
+        if handle is not None:
+            return handle
+        if application is not None:
+            raise GrpcCallError.not_found(
+                f"Application '{application}' not found. {API}ListApplications lists them"
+            )
+        raise GrpcCallError.not_found(
+            "Application metadata not set: send ('application', name) with one of "
+            f"{list(self._ingresses)}"
+        )
+
+    def _known_handle(
+        self, application: str | None, is_news: bool = False
+    ) -> DeploymentHandle | None:
+        """Return a handle by what is known of applications; None if there is none, or if, unless
+        it is news, another deployment may be in front by now."""
+        if application is None and len(self._ingresses) == 1:
+            (application,) = self._ingresses
+        ingress = self._ingresses.get(application or "")
+        if application is None or ingress is None:
+            return None
         handle = self._handles.get(application)
-        if handle is None or _is_unavailable(handle):  # another deployment may be in front now
-            self._handles.pop(application, None)
-            ingress = await self._controller.ingress_of.remote(application)
-            if ingress is None:
-                raise GrpcCallError.not_found(
-                    f"Application '{application}' not found. {API}ListApplications lists them"
-                )
+        if handle is None or handle.deployment_name != ingress:
             handle = self._handles[application] = DeploymentHandle(ingress, application)
-        return handle
+        return None if not is_news and _is_unavailable(handle) else handle
+
+    def _follow_applications(self) -> None:
+        """Have the controller tell which applications there are, whenever that changes."""
+
+        def learn(ingresses: dict[str, str]) -> None:
+            self._ingresses = ingresses
+
+        _client.Subscription(self._controller, INGRESSES, learn).start()
 
     @functools.cached_property  # to ask for an actor keeps the event loop waiting
     def _controller(self) -> ControllerHandle:
-        from skate.serve import _client
-
         return _client.connect().controller
 
 

@@ -41,11 +41,33 @@ def running_server() -> Any:
         return None
 
 
+def is_wanted(options: gRPCOptions) -> bool:
+    """Return whether gRPC is to be answered, and can be.
+
+    Without its packages all else works, and a notice says what is missing.
+
+    Raises:
+        ModuleNotFoundError: If a generated function cannot be imported.
+        ValueError: If one is no function.
+    """
+    if not options.grpc_servicer_functions:
+        return False
+    missing = [name for name in ("grpc", "google.protobuf") if not is_installed(name)]
+    if missing:
+        notices.once(
+            "serve without gRPC",
+            f"gRPC is not answered: {', '.join(missing)} cannot be imported: "
+            f"{install_command('grpc')}",
+        )
+        return False
+    for path in options.grpc_servicer_functions:
+        servicer_function(path)
+    return True
+
+
 def start_server(options: gRPCOptions, http: HTTPOptions) -> None:
     """Have gRPC answered, by one process until serving is shut down; one that runs is left as it
     is.
-
-    Without its packages all else works, and a notice says what is missing.
 
     Args:
         options: Where, and which methods.
@@ -54,18 +76,9 @@ def start_server(options: gRPCOptions, http: HTTPOptions) -> None:
     Raises:
         RuntimeError: If the port is taken.
     """
-    missing = [name for name in ("grpc", "google.protobuf") if not is_installed(name)]
-    if missing:
-        notices.once(
-            "serve without gRPC",
-            f"gRPC is not answered: {', '.join(missing)} cannot be imported: "
-            f"{install_command('grpc')}",
-        )
-        return
-    for path in options.grpc_servicer_functions:
-        servicer_function(path)
     running = running_server()
     if running is not None:
+        skate.get(running.address.remote())  # raises, if it could not be opened again
         warn_of_other_grpc(skate.get(running.options.remote()), options)
         return
     actor = skate.remote(GrpcServer).options(
