@@ -74,6 +74,16 @@ def test_what_a_router_is_told() -> None:
     eventually(lambda: "skate-serve-routing" not in [t.name for t in threading.enumerate()])
 
 
+@pytest.mark.parametrize("engine", ["inline", "local"])
+def test_its_thread_ends_with_the_session(engine: str) -> None:
+    skate.init(engine=engine, num_cpus=2)
+    serve.start(proxy_location="Disabled")
+    handle = serve.run(name.bind())
+    assert handle.remote(5).result(timeout_s=PATIENCE)
+    skate.shutdown()
+    eventually(lambda: "skate-serve-routing" not in [t.name for t in threading.enumerate()])
+
+
 class Answers(RequestRouter):
     """Returns what the request brings along."""
 

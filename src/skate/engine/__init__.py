@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from skate.engine.base import Engine
 
 _current: Engine | None = None
+_at_end: list[Callable[[], None]] = []  # what `shutdown` calls
 _is_over: bool = False  # whether the program is at its end, and its session has ended with it
 
 changing: threading.RLock = threading.RLock()  # held while an engine is started or shut down
@@ -93,6 +95,22 @@ def end_with_program(engine: Engine) -> None:
 
 
 def install_engine(engine: Engine | None) -> None:
-    """Make `engine` the one that the façade uses."""
+    """Make `engine` the one that the façade uses. Who asked for the end of another is not called:
+    a forked child does this, too, and has nothing of what they would end."""
     global _current
     _current = engine
+    _at_end.clear()
+
+
+def call_at_end(function: Callable[[], None]) -> None:
+    """Call a function when the session is shut down, just before its engine is."""
+    if function not in _at_end:
+        _at_end.append(function)
+
+
+def leave_session() -> None:
+    """Install no engine, and call those who asked for the end."""
+    functions = list(_at_end)
+    install_engine(None)
+    for function in functions:
+        function()
