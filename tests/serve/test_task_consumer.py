@@ -149,6 +149,18 @@ def test_a_consumer_that_cannot_be_stopped_does_not_keep_its_class_from_ending(
     assert "deleted" in tally.words()
 
 
+class Ill(ListAdapter):
+    def _check_consumer(self) -> None:
+        raise RuntimeError("nobody handles tasks")
+
+
+def test_a_replica_whose_consumer_is_not_well_is_not_either(
+    run_locally: Run, tally: Tally
+) -> None:
+    with pytest.raises(RuntimeError, match="nobody handles tasks"):
+        run_locally(serve.deployment(consumer(tally, Ill)).bind(tally))
+
+
 def test_a_class_may_be_derived_from_a_consumer(run: Run, tally: Tally) -> None:
     config = TaskProcessorConfig(queue_name="q", adapter_config=tally, adapter=ListAdapter)
 

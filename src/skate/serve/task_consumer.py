@@ -115,6 +115,10 @@ class TaskConsumer:
 
     __serve_consume__ = initialize_callable  # by which a replica knows it
 
+    def __serve_check_consuming__(self) -> None:
+        """Raise if tasks are not handled any more."""
+        self.__serve_adapter__._check_consumer()
+
     def __serve_end_consuming__(self) -> None:
         """Handle no more tasks, after those that have begun.
 

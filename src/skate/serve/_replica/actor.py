@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 _STATS = "record_autoscaling_stats"
 _ROUTING_STATS = "record_routing_stats"
 _METADATA = "record_replica_metadata"
+_CHECK_CONSUMING = "__serve_check_consuming__"  # of a consumer of tasks
 
 _Begun = tuple[contextvars.Token["RequestContext | None"], float]  # and when it did
 
@@ -201,7 +202,7 @@ class Replica:
         return ReplicaInfo(
             self.spec.version,
             self.options,
-            self.code.has("check_health"),
+            self.code.has("check_health") or self.code.has(_CHECK_CONSUMING),
             self.models,
             None if self.http is None else self.http.address,
             self._metadata,
@@ -290,7 +291,10 @@ class Replica:
         await self.code.call("reconfigure", (self.options.user_config,), rank)
 
     async def check_health(self) -> None:
-        """Call the user's `check_health`, which raises if something is wrong."""
+        """Call the user's `check_health`, which raises if something is wrong, as a consumer of
+        tasks does that has ended."""
+        if self.code.has(_CHECK_CONSUMING):
+            self.code.instance.__serve_check_consuming__()
         if self.code.has("check_health"):
             self._enter()
             await self.code.call("check_health", (), {})
