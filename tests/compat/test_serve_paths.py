@@ -86,6 +86,10 @@ except RuntimeError as error:
     print("nowhere" in str(error))
 deploy()
 print(list(serve.status().applications), serve.status().target_capacity)
+services = "ray_test_helpers.serve_services.add_UserDefinedServiceServicer_to_server"
+grpc = {"port": 0, "grpc_servicer_functions": [services]}
+client.deploy_apps(ServeDeploySchema(applications=[], grpc_options=grpc))
+print(serve.grpc_address().partition(":")[0])
 one = serve.deployment(lambda: 1)
 before = one._deployment_config.num_replicas
 one.set_options(num_replicas=3)
@@ -183,7 +187,7 @@ def test_a_program_that_declares_what_runs(tmp_path: Path) -> None:
     done = run_program(command, timeout=PATIENCE)
     assert done.stdout == (
         "5\n{'N': 1}\ndeclarative HEALTHY RUNNING\n5 1 5\n6 ['a', 'b']\n50.0 ['a', 'own']\n"
-        "True\n['own'] None\n1 3\n"
+        "True\n['own'] None\n127.0.0.1\n1 3\n"
     ), done.stderr
 
 
