@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-from skate._core.argument_checks import Check, optional, whole_numbers, wrong_value
+from skate._core.argument_checks import Check, instances, optional, whole_numbers, wrong_value
 from skate._core.public_names import name_publicly
 from skate.serve._actor_config import DeploymentActorConfig
 from skate.serve._gang_scheduling import (
@@ -291,6 +291,15 @@ class RequestRouterConfig(CheckedSettings):
     initial_backoff_s: float = 0.025
     backoff_multiplier: float = 2.0
     max_backoff_s: float = 0.5
+
+    _checks: ClassVar[dict[str, Check]] = {
+        "request_router_kwargs": instances(Mapping, "a dictionary"),
+        "request_routing_stats_period_s": positive,
+        "request_routing_stats_timeout_s": positive,
+        "initial_backoff_s": positive,
+        "backoff_multiplier": positive,
+        "max_backoff_s": positive,
+    }
 
     def get_request_router_class(self) -> Any:
         """Return the class that was given, by itself or by its path; else the usual one."""

@@ -12,6 +12,7 @@ from skate.serve._routing.routed_replica import packed
 
 logger = logging.getLogger("skate.serve")
 
+_SHORTEST_INTERVAL_SECONDS = 0.001  # it must not keep a processor busy
 _LONGEST_INTERVAL_SECONDS = 1.0  # between measurements that policies decide by
 
 
@@ -64,7 +65,7 @@ class StatsReports:
                 self._tell(await self._stats())
             except Exception:
                 logger.exception("%s failed, which returns values by their names", self._method)
-            await asyncio.sleep(self._plan.interval_s)
+            await asyncio.sleep(max(self._plan.interval_s, _SHORTEST_INTERVAL_SECONDS))
 
     async def _stats(self) -> dict[str, float] | bytes:
         stats = dictionary(self._method, await self._found())

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("skate.serve")
 
+_SHORTEST_PAUSE_S = 0.001  # before a router is asked again: it must not keep a processor busy
+
 
 class RouterPlan(NamedTuple):
     """Which router of the user's decides, as routers are told; the class stays pickled until
@@ -189,7 +191,7 @@ class UserRouting:
                     offer = None
                     continue
                 self._line.pass_on(offer)
-                offer = await self._line.sleep(waiter, seen, pause)
+                offer = await self._line.sleep(waiter, seen, max(pause, _SHORTEST_PAUSE_S))
                 pause = min(pause * self.plan.backoff_multiplier, self.plan.max_backoff_s)
         except Exception as error:
             self._router.give_up(request, error)
