@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import pickle
 import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -147,6 +150,26 @@ _get_global_client().delete_all_apps()
 print(dict(serve.status().applications))
 serve.shutdown()
 """
+
+
+def test_options_of_a_deployment_as_bytes_are_plain_data(as_ray: None) -> None:
+    from ray.serve._private.config import DeploymentConfig
+
+    given: dict[str, Any] = {
+        "num_replicas": "auto",
+        "autoscaling_config": {"max_replicas": 3},
+        "user_config": {"a": [1]},
+        "logging_config": {"log_level": "INFO"},
+    }
+    packed = DeploymentConfig.from_default(**given).to_proto_bytes()
+    found = DeploymentConfig.from_proto_bytes(packed)
+    assert json.loads(packed)[0]["user_config"] == found.user_config == {"a": [1]}
+    assert found.autoscaling_config.max_replicas == 3
+    assert found.user_configured_option_names == set(given)
+    with pytest.raises(ValueError, match="decode"):  # no pickle, whatever it says
+        DeploymentConfig.from_proto_bytes(pickle.dumps(({}, set())))
+    with pytest.raises(TypeError, match="as JSON, which has no object"):
+        DeploymentConfig.from_default(user_config=object()).to_proto_bytes()
 
 
 @pytest.fixture

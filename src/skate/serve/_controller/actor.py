@@ -127,7 +127,8 @@ class ServeController:
         """Note why applications, by their names, could not be made of what a config says."""
         await self._is_up()
         for name, reason in reasons.items():
-            self._apps.fail(name, reason)
+            self._apps.fail(name, reason, time.time())
+        self._save()
         self._happened()
 
     async def remember(self, configs: dict[str, dict[str, Any]]) -> None:
@@ -394,7 +395,13 @@ class ServeController:
         wanted = {id: state.wanted for id, state in self._apps.deployments.items()}
         live = [s for s in self._apps.specs.values() if s.name not in self._apps.deleting]
         state = ControllerState(
-            time.time(), live, wanted, self._http, self._target_capacity, self._configs
+            time.time(),
+            live,
+            wanted,
+            self._http,
+            self._target_capacity,
+            self._configs,
+            {name: (why, self._apps.times[name]) for name, why in self._apps.failures.items()},
         )
         self._saved_state.save(state)
         self._manager.save_state(state)
@@ -416,6 +423,8 @@ class ServeController:
                 self._apps.deployments[id].wanted = count
         self._http, self._target_capacity = saved.http, saved.target_capacity
         self._configs = saved.configs
+        for name, (reason, moment) in saved.failures.items():
+            self._apps.fail(name, reason, moment)
         self._actors.find()
         addresses = await self._manager.adopt(self._apps.deployments)
         self._save()

@@ -29,10 +29,10 @@ class Applications:
     deleting: set[str] = field(default_factory=set)
     failures: dict[str, str] = field(default_factory=dict)  # why there is nothing to deploy
 
-    def fail(self, name: str, reason: str) -> None:
+    def fail(self, name: str, reason: str, moment: float) -> None:
         """Note that an application could not be made of what a config says; a former one stays."""
         self.failures[name] = reason
-        self.times[name] = time.time()
+        self.times[name] = moment
 
     def deploy(self, spec: ApplicationSpec) -> None:
         """Add an application, or change one; deployments that it no longer has end."""

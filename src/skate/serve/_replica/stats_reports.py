@@ -8,12 +8,12 @@ from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 
 from skate.serve._replica.threads import UserCodeThreads
+from skate.serve._reports import LONGEST_INTERVAL_SECONDS
 from skate.serve._routing.routed_replica import packed
 
 logger = logging.getLogger("skate.serve")
 
 _SHORTEST_INTERVAL_SECONDS = 0.001  # it must not keep a processor busy
-_LONGEST_INTERVAL_SECONDS = 1.0  # between measurements that policies decide by
 
 
 class StatsPlan(NamedTuple):
@@ -27,7 +27,7 @@ class StatsPlan(NamedTuple):
     @classmethod
     def of_numbers(cls, interval_s: float) -> StatsPlan:
         """Plan what policies decide by."""
-        return cls(min(interval_s, _LONGEST_INTERVAL_SECONDS), None, True)
+        return cls(min(interval_s, LONGEST_INTERVAL_SECONDS), None, True)
 
 
 def dictionary(method: str, found: Any) -> dict[str, Any]:

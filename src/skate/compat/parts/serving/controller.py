@@ -86,7 +86,7 @@ def _replica_states(id: DeploymentID) -> ReplicaStates:
 
 
 def _pid() -> int:
-    (row,) = [row for row in list_actors() if row["name"] == CONTROLLER]
+    (row,) = [row for row in list_actors(limit=MOST_ROWS) if row["name"] == CONTROLLER]
     return int(row["pid"])
 
 
