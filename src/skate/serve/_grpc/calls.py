@@ -25,6 +25,7 @@ from skate.serve.grpc_util import RayServegRPCContext
 if TYPE_CHECKING:
     import grpc
 
+    from skate.serve._grpc.call_context import CallContext
     from skate.serve._grpc.server import GrpcServer
 
 logger = logging.getLogger("skate.serve")
@@ -57,7 +58,7 @@ class GrpcCall:
         self._method = path.rpartition("/")[2]
         self._takes_stream = takes_stream
 
-    async def answer(self, message: Any, context: Any) -> bytes:
+    async def answer(self, message: Any, context: CallContext) -> bytes:
         """Return the one answer to a call."""
         sending = asyncio.Lock()
         with ExitStack() as stack:
@@ -72,7 +73,7 @@ class GrpcCall:
                 said._set_on_grpc_context(context, has_begun=self._takes_stream)
                 return payload  # type: ignore[no-any-return]
 
-    async def stream(self, message: Any, context: Any) -> AsyncIterator[bytes]:
+    async def stream(self, message: Any, context: CallContext) -> AsyncIterator[bytes]:
         """Yield the answers to a call."""
         with ExitStack() as stack:
             deadline = self._deadline()
@@ -95,7 +96,7 @@ class GrpcCall:
         return None if not timeout else time.monotonic() + timeout
 
     async def _ask(
-        self, message: Any, context: Any, stack: ExitStack, sending: asyncio.Lock | None
+        self, message: Any, context: CallContext, stack: ExitStack, sending: asyncio.Lock | None
     ) -> Any:
         """Send the call to a replica, and return its response.
 
@@ -106,7 +107,7 @@ class GrpcCall:
             sending: Held while something is sent to the client; None if answers are, at any time.
         """
         stream = sending is None
-        said = dict(context.invocation_metadata())
+        said = dict(context.invocation_metadata() or ())
         request_id = said.get("request_id") or str(uuid.uuid4())
         context.set_trailing_metadata([("request_id", request_id)])
         name = said.get("application")
@@ -124,7 +125,7 @@ class GrpcCall:
             message = stack.enter_context(self._server.offered(message, context, sending))
         return handle.remote(self._method, message, RayServegRPCContext(context))
 
-    async def _fail(self, context: Any, error: Exception) -> None:
+    async def _fail(self, context: CallContext, error: Exception) -> None:
         """End the call with the status that an error stands for."""
         said = context.trailing_metadata() or ()
         code, details = self._status_of(error, dict(said).get("request_id", ""))

@@ -12,6 +12,7 @@ from skate.serve._application.import_paths import NothingThereError, import_attr
 from skate.serve._grpc.calls import GrpcCall
 
 if TYPE_CHECKING:
+    from skate.serve._grpc.call_context import CallContext
     from skate.serve._grpc.server import GrpcServer
 
 API = "/ray.serve.RayServeAPIService/"  # which Ray answers as well
@@ -54,7 +55,7 @@ class _Recorder:
         self.handlers.extend(handlers)
 
     def add_registered_method_handlers(self, service_name: str, handlers: Any) -> None:
-        """Nothing to keep: the generic handlers have the same methods."""
+        """Keep nothing: the generic handlers have the same methods."""
 
 
 def add_forwarded(server: Any, add_servicer: Callable[..., None], calls: GrpcServer) -> list[str]:
@@ -89,10 +90,10 @@ def add_own_service(server: Any, calls: GrpcServer) -> None:
     """Let a server say how it is, and which applications there are."""
     import grpc
 
-    async def health(request: bytes, context: Any) -> bytes:
+    async def health(request: bytes, context: CallContext) -> bytes:
         return _text_field("success")
 
-    async def names(request: bytes, context: Any) -> bytes:
+    async def names(request: bytes, context: CallContext) -> bytes:
         return b"".join(map(_text_field, await calls.applications()))
 
     methods = {

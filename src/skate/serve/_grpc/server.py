@@ -35,6 +35,7 @@ from skate.serve.exceptions import RequestCancelledError, SkateServeError
 from skate.serve.handle import DeploymentHandle
 
 if TYPE_CHECKING:
+    from skate.serve._grpc.call_context import CallContext
     from skate.serve._identity import ControllerHandle
     from skate.serve.config import HTTPOptions, gRPCOptions
 
@@ -176,7 +177,7 @@ class GrpcServer:
 
     @contextmanager
     def offered(
-        self, messages: AsyncIterator[Any], context: Any, sending: asyncio.Lock | None
+        self, messages: AsyncIterator[Any], context: CallContext, sending: asyncio.Lock | None
     ) -> Iterator[MessageStream]:
         """Let a replica read the messages of a client, until the call has ended."""
         key = new_tag()
@@ -252,11 +253,11 @@ class _StreamingCall(NamedTuple):
     """A call whose client sends many messages."""
 
     messages: AsyncIterator[Any]
-    context: Any  # which gRPC made
+    context: CallContext  # which gRPC made
     sending: asyncio.Lock | None  # held while something is sent; None: answers are, at any time
 
 
-async def _wait_for_cancellation(context: Any) -> None:
+async def _wait_for_cancellation(context: CallContext) -> None:
     """Let the end of a call be known, if that is why there are no more messages.
 
     Both a client that has sent all and one that cancels end the messages; of the latter gRPC
