@@ -11,6 +11,9 @@ import pytest
 
 import skate
 from skate import serve
+from skate.serve._identity import DeploymentID
+from skate.serve._routing.router import Router, RoutingTable
+from skate.serve._routing.user_routing import plan_of
 from skate.serve.config import RequestRouterConfig
 from skate.serve.request_router import PendingRequest, ReplicaID, RequestRouter, RunningReplica
 from tests.support import PATIENCE, eventually
@@ -82,6 +85,14 @@ def test_its_thread_ends_with_the_session(engine: str) -> None:
     assert handle.remote(5).result(timeout_s=PATIENCE)
     skate.shutdown()
     eventually(lambda: "skate-serve-routing" not in [t.name for t in threading.enumerate()])
+    assert not skate.is_initialized()  # nothing that was left has begun another session
+
+
+def test_news_that_come_too_late_begin_nothing() -> None:
+    router = Router(DeploymentID("late"))
+    router.close(RuntimeError("it is over"))
+    router.update(RoutingTable(router=plan_of(RequestRouterConfig(request_router_class=Records))))
+    assert "skate-serve-routing" not in [thread.name for thread in threading.enumerate()]
 
 
 class Answers(RequestRouter):

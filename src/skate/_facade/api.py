@@ -22,7 +22,7 @@ from skate.engine import (
     engine_of,
     engine_of_actor,
     installed_engine,
-    leave_session,
+    leaving_session,
 )
 from skate.exceptions import SkateError
 
@@ -83,8 +83,8 @@ def shutdown(wait_for_processes: bool = True, _exiting_interpreter: bool = False
         engine = installed_engine()
         if engine is not None:
             page.close()
-            leave_session()
-            engine.shutdown()
+            with leaving_session():
+                engine.shutdown()
 
 
 # -- objects ------------------------------------------------------------------------------------

@@ -202,6 +202,8 @@ class Router:
     def update(self, table: RoutingTable) -> None:
         """Use these replicas from now on."""
         with self.lock:
+            if self.closed:  # while this was on its way
+                return
             is_first = self.table is None
             self.table = table
             known = {replica.tag: replica for replica in self._replicas if not replica.closed}
