@@ -304,7 +304,7 @@ _SERVE = {
             "shutdown shutdown_async start status"
         ),
         "skate.serve._deployment": "Application Deployment deployment",
-        "skate.serve._grpc.server": "grpc_address",
+        "skate.serve._grpc.start": "grpc_address",
         "skate.serve._http.address": "http_address",
         "skate.serve._http.ingress": "ingress",
         "skate.serve._replica.deployment_actors": (

@@ -103,6 +103,10 @@ def test_an_instance_from_run_to_shutdown(instance: str, folder: Path) -> None:
     (folder / "config.yaml").write_text(yaml.safe_dump(file))
     assert skate(folder, "deploy", "--port", port, "config.yaml") == "Deployed default\n"
     assert get(instance).json() == {"price": 9}
+    grpc = {"grpc_servicer_functions": ["shop_pb2_grpc.add_ShopServicer_to_server"]}
+    (folder / "other.yaml").write_text(yaml.safe_dump({**file, "grpc_options": grpc}))
+    refusal = skate(folder, "deploy", "--port", port, "other.yaml")
+    assert "grpc_options take effect when an instance is started" in refusal
     assert get(f"{instance}/-/routes").json() == {"/": "default"}  # the other is gone
     config = yaml.safe_load(skate(folder, "config", "--port", port))
     assert config["applications"][0]["deployments"] == file["applications"][0]["deployments"]

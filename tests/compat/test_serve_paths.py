@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import pickle
 import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -95,6 +98,10 @@ except RuntimeError as error:
     print("nowhere" in str(error))
 deploy()
 print(sorted(serve.status().applications), serve.status().target_capacity)
+services = "ray_test_helpers.serve_services.add_UserDefinedServiceServicer_to_server"
+grpc = {"port": 0, "grpc_servicer_functions": [services]}
+client.deploy_apps(ServeDeploySchema(applications=[], grpc_options=grpc))
+print(serve.grpc_address().partition(":")[0])
 one = serve.deployment(lambda: 1)
 before = one._deployment_config.num_replicas
 one.set_options(num_replicas=3)
@@ -155,6 +162,26 @@ serve.shutdown()
 """
 
 
+def test_options_of_a_deployment_as_bytes_are_plain_data(as_ray: None) -> None:
+    from ray.serve._private.config import DeploymentConfig
+
+    given: dict[str, Any] = {
+        "num_replicas": "auto",
+        "autoscaling_config": {"max_replicas": 3},
+        "user_config": {"a": [1]},
+        "logging_config": {"log_level": "INFO"},
+    }
+    packed = DeploymentConfig.from_default(**given).to_proto_bytes()
+    found = DeploymentConfig.from_proto_bytes(packed)
+    assert json.loads(packed)[0]["user_config"] == found.user_config == {"a": [1]}
+    assert found.autoscaling_config.max_replicas == 3
+    assert found.user_configured_option_names == set(given)
+    with pytest.raises(ValueError, match="decode"):  # no pickle, whatever it says
+        DeploymentConfig.from_proto_bytes(pickle.dumps(({}, set())))
+    with pytest.raises(TypeError, match="as JSON, which has no object"):
+        DeploymentConfig.from_default(user_config=object()).to_proto_bytes()
+
+
 @pytest.fixture
 def as_ray(leaves_nothing: None) -> Iterator[None]:
     compat.install()
@@ -194,7 +221,7 @@ def test_a_program_that_declares_what_runs(tmp_path: Path) -> None:
     assert done.stdout == (
         "5\n{'N': 1}\ndeclarative HEALTHY RUNNING\n5 1 5\n6 ['a', 'b']\n50.0 ['a', 'own']\n"
         "imperative\nray.serve.autoscaling_policy:default_autoscaling_policy 100\n"
-        "taken over\nTrue\n['a', 'own'] None\n1 3\n"
+        "taken over\nTrue\n['a', 'own'] None\n127.0.0.1\n1 3\n"
     ), done.stderr
 
 

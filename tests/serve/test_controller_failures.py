@@ -118,6 +118,34 @@ def test_a_new_controller_goes_on_where_the_former_was(run_locally: Run) -> None
     eventually(lambda: processes("SERVE_REPLICA") == [])
 
 
+def test_what_could_not_be_deployed_is_not_forgotten(run_locally: Run) -> None:
+    controller: Any = skate.get_actor(CONTROLLER, namespace=NAMESPACE)
+    skate.get(controller.fail.remote({"lost": "no module named shop"}))
+    before = serve.status().applications["lost"]
+    eventually(remembers)
+    kill(CONTROLLER)
+    assert serve.status().applications["lost"] == before
+    serve.delete("lost")
+    kill(CONTROLLER)
+    assert serve.status().applications == {}
+
+
+def test_applications_may_be_called_anything(run_locally: Run) -> None:
+    handle = run_locally(Model.bind(), name="shop::eu")
+
+    @skate.remote
+    class Stranger: ...
+
+    name = "SERVE_REPLICA::of nobody"
+    stranger = Stranger.options(name=name, namespace=NAMESPACE, lifetime="detached").remote()
+    replicas = set(processes("SERVE_REPLICA::shop"))
+    kill(CONTROLLER)
+    assert serve.status().applications["shop::eu"].status == "RUNNING"
+    assert set(processes("SERVE_REPLICA::shop")) == replicas
+    assert handle.remote().result(timeout_s=PATIENCE)[0] == 1
+    skate.kill(stranger)
+
+
 def test_requests_wait_while_the_only_replica_comes_back(run_locally: Run) -> None:
     handle = run_locally(Model.options(num_replicas=1).bind())
     pid = kill("SERVE_REPLICA")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -260,7 +261,7 @@ def test_replicas_of_a_former_controller_count() -> None:
 
 def test_an_application_that_cannot_be_made_has_failed_until_one_can() -> None:
     apps = Applications()
-    apps.fail("shop", "ImportError: no shop")
+    apps.fail("shop", "ImportError: no shop", time.time())
     overview = apps.overview()["shop"]
     assert (overview.status, overview.message) == ("DEPLOY_FAILED", "ImportError: no shop")
     apps.delete(["shop"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +17,7 @@ from skate import serve
 from skate.dag import InputNode
 from skate.serve.drivers import DAGDriver, SimpleSchemaIngress, load_http_adapter
 from skate.serve.http_adapters import json_request
+from tests.support import run_program
 
 
 class Point(BaseModel):
@@ -89,3 +91,16 @@ def test_wrong_adapters_are_refused() -> None:
         load_http_adapter(["no function"])
     with pytest.raises(ValueError, match="type annotated"):
         load_http_adapter(lambda request: request)
+
+
+@pytest.mark.parametrize("package", ["pydantic", "starlette"])
+@pytest.mark.parametrize("module", ["drivers", "http_adapters"])
+def test_without_its_packages_a_command_is_named(module: str, package: str) -> None:
+    program = (
+        f"import sys\nsys.modules[{package!r}] = None\n"
+        f"try:\n    import skate.serve.{module}\n"
+        "except ImportError as error:\n    print(error)\n"
+    )
+    said = run_program([sys.executable, "-c", program], check=True).stdout
+    assert f"needs the package {package!r}" in said
+    assert "[serve]" in said

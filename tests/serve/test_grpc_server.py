@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import socket
 from collections.abc import Iterator
 
 import grpc
+import psutil
 import pytest
 
 import skate
 from skate import serve
-from skate.serve._identity import GRPC_SERVER
+from skate.serve import _client
+from skate.serve._identity import CONTROLLER, GRPC_SERVER
 from skate.serve.config import gRPCOptions
 from skate.util.state import list_actors
-from tests.serve.test_grpc import ADD, Greeter, Sleeper, failure, messages, named, services
-from tests.support import PATIENCE
+from tests.serve.test_grpc import (
+    ADD,
+    Greeter,
+    Sleeper,
+    code_of,
+    failure,
+    messages,
+    named,
+    services,
+)
+from tests.support import PATIENCE, eventually
 
 TOKEN = [("authorization", "Bearer secret")]
 
@@ -29,12 +42,28 @@ def session() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("session")
-def test_limit_of_time_and_end() -> None:
+def test_a_start_that_fails_leaves_nothing_behind() -> None:
     with pytest.raises(ValueError, match="is not a callable function"):
-        serve.start(grpc_options={"grpc_servicer_functions": ["ray_test_helpers.__doc__"]})
+        serve.start(
+            proxy_location="Disabled",
+            grpc_options={"grpc_servicer_functions": ["ray_test_helpers.__doc__"]},
+        )
+    assert _client.find() is None
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        options = gRPCOptions(taken.getsockname()[1], [ADD])
+        with pytest.raises(RuntimeError, match="gRPC cannot be answered at"):
+            serve.start(proxy_location="Disabled", grpc_options=options)
+        assert _client.find() is None
+        serve.start(proxy_location="Disabled")
+        with pytest.raises(RuntimeError, match="gRPC cannot be answered at"):
+            serve.start(proxy_location="Disabled", grpc_options=options)
+        assert _client.find() is not None  # which is not that start's
+
+
+@pytest.mark.usefixtures("session")
+def test_limit_of_time_and_end() -> None:
     with pytest.raises(RuntimeError, match="gRPC is not answered"):
         serve.grpc_address()
-    serve.shutdown()
     options = gRPCOptions(0, [ADD], request_timeout_s=0.2)
     serve.start(proxy_location="Disabled", grpc_options=options)
     handle = serve.run(Sleeper.bind(), route_prefix=None)
@@ -94,12 +123,69 @@ def test_it_is_answered_again_after_the_death_of_its_process() -> None:
         assert stub.__call__(*named("you"), timeout=PATIENCE).greeting == "hello you"
 
 
+def taken_after_a_kill(address: tuple[str, int]) -> socket.socket:
+    """Kill the process of gRPC, and take its port before the next one does."""
+    while True:
+        (server,) = list_actors(filters=[("name", "=", GRPC_SERVER)])
+        if server.state == "ALIVE":
+            os.kill(server.pid, signal.SIGKILL)
+            while psutil.pid_exists(server.pid):
+                with contextlib.suppress(OSError):
+                    return socket.create_server(address)
+
+
+@pytest.mark.usefixtures("session")
+def test_a_port_that_is_taken_after_the_death_of_its_process_is_tried_again() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = free.getsockname()
+    options = gRPCOptions(address[1], [ADD])
+    serve.start(proxy_location="Disabled", grpc_options=options)
+    serve.run(Greeter.bind(), route_prefix=None)
+    with taken_after_a_kill(address):
+        with pytest.raises(RuntimeError, match="cannot be answered at"):
+            serve.grpc_address()
+        with pytest.raises(RuntimeError, match="cannot be answered at"):
+            serve.start(proxy_location="Disabled", grpc_options=options)
+
+    def is_answered() -> bool:
+        with grpc.insecure_channel("{}:{}".format(*address)) as channel:
+            call = services.UserDefinedServiceStub(channel).__call__
+            return bool(code_of(call, *named("you")) == grpc.StatusCode.OK)
+
+    eventually(is_answered)
+
+
+@pytest.mark.usefixtures("session")
+def test_hosts_of_the_newer_internet() -> None:
+    options = gRPCOptions(0, [ADD])
+    serve.start(proxy_location="Disabled", http_options={"host": "::1"}, grpc_options=options)
+    assert serve.grpc_address().startswith("[::1]:")
+    serve.run(Greeter.bind(), route_prefix=None)
+    with grpc.insecure_channel(serve.grpc_address()) as channel:
+        stub = services.UserDefinedServiceStub(channel)
+        assert stub.__call__(*named("you"), timeout=PATIENCE).greeting == "hello you"
+
+
+@pytest.mark.usefixtures("session")
+def test_calls_do_not_need_the_controller() -> None:
+    serve.start(proxy_location="Disabled", grpc_options=gRPCOptions(0, [ADD]))
+    serve.run(Greeter.bind(), route_prefix=None)
+    with grpc.insecure_channel(serve.grpc_address()) as channel:
+        stub = services.UserDefinedServiceStub(channel)
+        assert stub.__call__(*named("you"), timeout=PATIENCE).greeting == "hello you"
+        (controller,) = list_actors(filters=[("name", "=", CONTROLLER)])
+        os.kill(controller.pid, signal.SIGSTOP)
+        try:
+            assert stub.__call__(*named("us"), timeout=PATIENCE).greeting == "hello us"
+        finally:
+            os.kill(controller.pid, signal.SIGCONT)
+
+
 def test_it_needs_a_process() -> None:
     skate.init(engine="inline")
     try:
         options = gRPCOptions(0, [ADD])
         with pytest.raises(RuntimeError, match="a process of its own"):
             serve.start(proxy_location="Disabled", grpc_options=options)
-        serve.shutdown()
     finally:
         skate.shutdown()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -92,6 +93,43 @@ def test_a_replica_without_room_is_passed_over(
     go.set()
     assert len({response.result() for response in responses}) == 2
     assert waiting.result()
+
+
+TIMES = (
+    "request_routing_stats_period_s request_routing_stats_timeout_s initial_backoff_s "
+    "backoff_multiplier max_backoff_s"
+)
+
+
+@pytest.mark.parametrize("name", TIMES.split())
+@pytest.mark.parametrize("wrong", [-1, 0, "x", None])
+def test_times_that_cannot_be_are_refused(name: str, wrong: Any) -> None:
+    with pytest.raises(ValueError, match=rf"{name} takes a number above 0; got {wrong!r}"):
+        routed_by(Numbered, **{name: wrong})
+
+
+def test_arguments_of_a_router_have_names() -> None:
+    with pytest.raises(ValueError, match=r"request_router_kwargs takes a dictionary.*; got \[1\]"):
+        routed_by(Numbered, request_router_kwargs=[1])
+
+
+class Asked(RequestRouter):
+    count = 0
+
+    async def choose_replicas(self, candidate_replicas: Any, pending_request: Any = None) -> Ranks:
+        Asked.count += 1
+        return []
+
+
+def test_the_shortest_pause_leaves_time_for_others(run: Run) -> None:
+    config = routed_by(Asked, initial_backoff_s=1e-9, max_backoff_s=1e-9)
+    handle = run(name.options(request_router_config=config).bind())
+    began = time.monotonic()
+    response = handle.remote()
+    Asked.count = 0
+    eventually(lambda: Asked.count >= 20)
+    assert Asked.count <= (time.monotonic() - began) / 0.001 + 2
+    response.cancel()
 
 
 class Nobody(RequestRouter):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -95,6 +96,83 @@ def test_a_replica_handles_tasks_until_it_ends(run: Run, tally: Tally) -> None:
     serve.delete("default")
     words = tally.words()
     assert words[:4] == ["concurrency-7", "handles-inherited-twice", "stopped", "deleted"]
+
+
+class OnLoop(ListAdapter):
+    """Says where it is stopped: whoever waits on the event loop keeps all requests waiting."""
+
+    def stop_consumer(self, timeout: float = 10.0) -> None:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            self.tally.add("stopped-in-a-thread")
+
+
+def test_attributes_of_the_class_are_its_own(run_locally: Run, tally: Tally) -> None:
+    config = TaskProcessorConfig(queue_name="q", adapter_config=tally, adapter=OnLoop)
+
+    @serve.deployment
+    @task_consumer(task_processor_config=config)
+    class Own:
+        _handling = "of the class"
+
+        def __init__(self) -> None:
+            self._config, self._adapter = 1, 2
+
+        async def __del__(self) -> None:
+            await asyncio.sleep(0)
+            tally.add("ended-by-a-coroutine")
+
+        @task_handler
+        def handles(self) -> None: ...
+
+        def attributes(self) -> list[Any]:
+            return [self._config, self._adapter, self._handling]
+
+    handle = run_locally(Own.bind())
+    assert handle.attributes.remote().result() == [1, 2, "of the class"]
+    serve.delete("default")
+    words = ["concurrency-5", "handles-handles", "stopped-in-a-thread", "ended-by-a-coroutine"]
+    assert tally.words() == words
+
+
+class Stuck(ListAdapter):
+    def stop_consumer(self, timeout: float = 10.0) -> None:
+        raise OSError("no broker")
+
+
+def test_a_consumer_that_cannot_be_stopped_does_not_keep_its_class_from_ending(
+    run: Run, tally: Tally
+) -> None:
+    run(serve.deployment(consumer(tally, Stuck)).bind(tally))
+    serve.delete("default")
+    assert "deleted" in tally.words()
+
+
+class Ill(ListAdapter):
+    def _check_consumer(self) -> None:
+        raise RuntimeError("nobody handles tasks")
+
+
+def test_a_replica_whose_consumer_is_not_well_is_not_either(
+    run_locally: Run, tally: Tally
+) -> None:
+    with pytest.raises(RuntimeError, match="nobody handles tasks"):
+        run_locally(serve.deployment(consumer(tally, Ill)).bind(tally))
+
+
+def test_a_class_may_be_derived_from_a_consumer(run: Run, tally: Tally) -> None:
+    config = TaskProcessorConfig(queue_name="q", adapter_config=tally, adapter=ListAdapter)
+
+    @task_consumer(task_processor_config=config)
+    class Triples(consumer(tally)):  # type: ignore[misc]
+        @task_handler
+        def triple(self, number: int) -> int:
+            return 3 * number
+
+    handle = run(serve.deployment(Triples).bind(tally))
+    assert handle.ask.remote("triple", 4).result() == 12
+    assert handle.ask.remote("twice", 4).result() == 8
 
 
 def test_names_of_tasks_are_strings() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from skate import serve
+from skate.serve._tasks import celery_consumer
 from skate.serve.task_consumer import (
     instantiate_adapter_from_config,
     task_consumer,
@@ -125,6 +127,80 @@ def test_a_consumer_that_fails_is_followed_by_another(
     eventually(lambda: not sent.exists())
     after = clients.enqueue_task_sync("divide", args=[4]).id
     eventually(lambda: clients.get_task_status_sync(after).result == 0.25)
+
+
+def fails() -> None:
+    raise ValueError("nothing comes of it")
+
+
+def test_failures_stay_with_the_queue_of_their_tasks(tmp_path: Path) -> None:
+    for name in ("other", "own"):
+        (tmp_path / name).mkdir()
+    names = {"failed_task_queue_name": "failed", "unprocessable_task_queue_name": "unknown"}
+    other, own = (
+        instantiate_adapter_from_config(queue_in(tmp_path / name, max_retries=0, **names))
+        for name in ("other", "own")
+    )
+    own.register_task_handle(fails, "fails")
+    own.enqueue_task_sync("fails")
+    own.enqueue_task_sync("nobody's")
+    own.start_consumer()
+    try:
+        eventually(lambda: waiting(tmp_path / "own", "failed"))
+        eventually(lambda: waiting(tmp_path / "own", "unknown"))
+    finally:
+        own.stop_consumer()
+    other.enqueue_task_sync("fails")
+    assert not waiting(tmp_path / "other", "failed")
+    assert not waiting(tmp_path / "other", "unknown")
+
+
+def test_a_consumer_that_cannot_begin_says_so(tmp_path: Path) -> None:
+    adapter = instantiate_adapter_from_config(queue_in(tmp_path))
+    with pytest.raises(Exception, match="no_such_pool"):
+        adapter.start_consumer(pool_cls="no_such_pool")
+    adapter._check_consumer()  # none was begun
+
+
+def test_a_consumer_whose_thread_has_ended_is_not_well(tmp_path: Path) -> None:
+    adapter: Any = instantiate_adapter_from_config(queue_in(tmp_path))
+    adapter._thread = threading.Thread(target=lambda: None)
+    adapter._thread.start()
+    adapter._thread.join()
+    with pytest.raises(RuntimeError, match="handles no more tasks of the queue q"):
+        adapter._check_consumer()
+
+
+class Worker:
+    """One of Celery's, as far as a consumer knows it."""
+
+    def __init__(self, error: BaseException | None = None) -> None:
+        self.blueprint, self.error = self, error
+
+    def start(self, worker: object) -> None:
+        if self.error is not None:
+            raise self.error
+
+    def stop(self) -> None:
+        if self.error is not None:
+            raise self.error
+
+
+def test_a_consumer_outlives_whatever_a_worker_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(celery_consumer, "_PAUSE_S", 0.001)
+    told_to_stop = threading.Event()
+    ends: list[BaseException] = [ValueError("no broker"), SystemExit(), OSError("no broker")]
+
+    def make() -> Worker:
+        if not ends:
+            told_to_stop.set()
+            return Worker()
+        if len(ends) == 1:  # it cannot even be made
+            raise ends.pop()
+        return Worker(ends.pop())
+
+    celery_consumer.consume(Worker(ValueError("no broker")), make, told_to_stop)
+    assert not ends
 
 
 def test_what_consumers_depend_on_cannot_be_changed() -> None:

@@ -11,9 +11,12 @@ import pytest
 
 import skate
 from skate import serve
+from skate.serve._identity import DeploymentID
+from skate.serve._routing.router import Router, RoutingTable
+from skate.serve._routing.user_routing import plan_of
 from skate.serve.config import RequestRouterConfig
 from skate.serve.request_router import PendingRequest, ReplicaID, RequestRouter, RunningReplica
-from tests.support import eventually
+from tests.support import PATIENCE, eventually
 
 
 class Records(RequestRouter):
@@ -74,6 +77,24 @@ def test_what_a_router_is_told() -> None:
     eventually(lambda: "skate-serve-routing" not in [t.name for t in threading.enumerate()])
 
 
+@pytest.mark.parametrize("engine", ["inline", "local"])
+def test_its_thread_ends_with_the_session(engine: str) -> None:
+    skate.init(engine=engine, num_cpus=2)
+    serve.start(proxy_location="Disabled")
+    handle = serve.run(name.bind())
+    assert handle.remote(5).result(timeout_s=PATIENCE)
+    skate.shutdown()
+    eventually(lambda: "skate-serve-routing" not in [t.name for t in threading.enumerate()])
+    assert not skate.is_initialized()  # nothing that was left has begun another session
+
+
+def test_news_that_come_too_late_begin_nothing() -> None:
+    router = Router(DeploymentID("late"))
+    router.close(RuntimeError("it is over"))
+    router.update(RoutingTable(router=plan_of(RequestRouterConfig(request_router_class=Records))))
+    assert "skate-serve-routing" not in [thread.name for thread in threading.enumerate()]
+
+
 class Answers(RequestRouter):
     """Returns what the request brings along."""
 
@@ -108,6 +129,66 @@ def test_a_router_without_its_method_is_refused_at_once() -> None:
     skate.init(engine="inline")
     with pytest.raises(TypeError, match="Lacks does not define choose_replicas"):
         serve.run(unreached.options(request_router_config=config).bind())
+    serve.shutdown()
+    skate.shutdown()
+
+
+class Counts(RequestRouter):
+    """Sends to the replica whose number the request says, by rank, and counts how often."""
+
+    asked = 0
+    go_on = threading.Event()
+
+    async def choose_replicas(
+        self, candidate_replicas: list[RunningReplica], pending_request: Any = None
+    ) -> list[list[RunningReplica]]:
+        Counts.asked += 1
+        await asyncio.sleep(0)
+        ordered = sorted(candidate_replicas, key=lambda each: each.replica_id.unique_id)
+        return [[ordered[pending_request.args[0]]]]
+
+
+@serve.deployment(max_ongoing_requests=1)
+def gate(number: int, waits: bool = False) -> None:
+    if waits:
+        Counts.go_on.wait(PATIENCE)
+
+
+ONLY_WHEN_TOLD = RequestRouterConfig(
+    request_router_class=Counts, initial_backoff_s=600, max_backoff_s=600
+)
+
+
+def test_an_answer_wakes_no_more_than_can_be_sent() -> None:
+    skate.init(engine="inline")
+    serve.start(proxy_location="Disabled")
+    app = gate.options(request_router_config=ONLY_WHEN_TOLD)
+    handle = serve.run(app.bind())
+    Counts.asked, count = 0, 100
+    Counts.go_on.clear()
+    responses = [handle.remote(0, True) for _ in range(count)]
+    eventually(lambda: Counts.asked >= count)
+    Counts.go_on.set()
+    for response in responses:
+        response.result(timeout_s=PATIENCE)
+    assert Counts.asked <= 4 * count
+    serve.shutdown()
+    skate.shutdown()
+
+
+def test_those_who_wait_for_a_busy_replica_do_not_keep_others_waiting() -> None:
+    skate.init(engine="inline")
+    serve.start(proxy_location="Disabled")
+    app = gate.options(request_router_config=ONLY_WHEN_TOLD, num_replicas=2)
+    handle = serve.run(app.bind())
+    Counts.go_on.clear()
+    waiting = [handle.remote(0, True) for _ in range(3)]
+    others = [handle.remote(1) for _ in range(5)]
+    for response in others:
+        response.result(timeout_s=PATIENCE)
+    Counts.go_on.set()
+    for response in waiting:
+        response.result(timeout_s=PATIENCE)
     serve.shutdown()
     skate.shutdown()
 

@@ -21,8 +21,8 @@ from skate.engine import (
     current_engine,
     engine_of,
     engine_of_actor,
-    install_engine,
     installed_engine,
+    leaving_session,
 )
 from skate.exceptions import SkateError
 
@@ -83,8 +83,8 @@ def shutdown(wait_for_processes: bool = True, _exiting_interpreter: bool = False
         engine = installed_engine()
         if engine is not None:
             page.close()
-            install_engine(None)
-            engine.shutdown()
+            with leaving_session():
+                engine.shutdown()
 
 
 # -- objects ------------------------------------------------------------------------------------

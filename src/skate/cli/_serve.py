@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from skate.cli._tables import commands_of, json_option, pair_of
 if TYPE_CHECKING:
     from click import Group, Parameter
 
+    from skate.serve.config import gRPCOptions
     from skate.serve.schema import ServeDeploySchema
 
 _RUN = """Run applications in this process until Ctrl-C.
@@ -168,6 +169,7 @@ def _deploy(
     folder = os.path.abspath(app_dir)
     for app in config.applications:
         app.runtime_env = {"working_dir": folder, **app.runtime_env}
+    _check_grpc(config.grpc_options.options(), ask(port, "grpc_options"))
     specs = specs_of(config)
     names = [spec.name for spec in specs]
     if _is_file(target):
@@ -246,6 +248,20 @@ def _config(
         "args": dict(pair_of(one, _ARGUMENT_FORM) for one in arguments),
     }
     return ServeDeploySchema.model_validate({"applications": [app]})
+
+
+def _check_grpc(wanted: gRPCOptions, running: Mapping[str, Any] | None) -> None:
+    """Refuse what an instance that runs will not do: gRPC begins with it, or not at all."""
+    from skate.serve._start_options import is_same_grpc
+
+    if not wanted.grpc_servicer_functions:
+        return
+    if running is None or not is_same_grpc(type(wanted)(**running), wanted):
+        answers = "answers no gRPC" if running is None else f"was started with {running}"
+        raise ValueError(
+            f"grpc_options take effect when an instance is started; this one {answers}, got "
+            f"{wanted}: end it with `skate serve shutdown`, and start it with `skate serve run`"
+        )
 
 
 def _set_environment(

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
+from skate._core.optional_imports import try_import
 from skate.dag._drawing import Drawing
 from skate.dag.class_node import ClassMethodNode
 from skate.dag.input_node import DAGInputData, InputAttributeNode, InputNode, check_inputs
@@ -135,13 +136,10 @@ class CompiledDAG:
 
 def _graphviz() -> Any:
     try:
-        import graphviz
-    except ImportError:
-        raise ImportError(
-            "pictures of graphs need the package 'graphviz': `pip install graphviz`, or "
-            "visualize(format='ascii') for text"
-        ) from None
-    return graphviz
+        return try_import("graphviz", "plot")
+    except ImportError as error:
+        text = f"{error}, or visualize(format='ascii') for text"
+        raise ImportError(text, name=error.name) from None
 
 
 def _future(ref: Any) -> Awaitable[object]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,6 +13,8 @@ if TYPE_CHECKING:
     from skate.engine.base import Engine
 
 _current: Engine | None = None
+_at_end: list[Callable[[], None]] = []  # what `shutdown` calls
+_is_ending: bool = False  # whether a session is being shut down
 _is_over: bool = False  # whether the program is at its end, and its session has ended with it
 
 changing: threading.RLock = threading.RLock()  # held while an engine is started or shut down
@@ -31,10 +35,15 @@ def check_may_begin() -> None:
     """Raise if no engine runs, and only `init` may start one.
 
     Raises:
-        SkateSystemError: With RAY_ENABLE_AUTO_CONNECT=0, and at the end of the program.
+        SkateSystemError: With RAY_ENABLE_AUTO_CONNECT=0, while a session is shut down, and at the
+            end of the program.
     """
     if _current is not None:
         return
+    if _is_ending:
+        from skate.exceptions import SkateSystemError
+
+        raise SkateSystemError("the session is being shut down: no call begins another one now")
     if _is_over:
         from skate.exceptions import SkateSystemError
 
@@ -93,6 +102,31 @@ def end_with_program(engine: Engine) -> None:
 
 
 def install_engine(engine: Engine | None) -> None:
-    """Make `engine` the one that the façade uses."""
+    """Make `engine` the one that the façade uses. Who asked for the end of another is not called:
+    a forked child does this, too, and has nothing of what they would end."""
     global _current
     _current = engine
+    _at_end.clear()
+
+
+def call_at_end(function: Callable[[], None]) -> None:
+    """Call a function when the session is shut down, just before its engine is."""
+    if function not in _at_end:
+        _at_end.append(function)
+
+
+@contextmanager
+def leaving_session() -> Iterator[None]:
+    """Call those who asked for the end, and install no engine while the former is shut down.
+
+    What still runs meanwhile, as actors of the inline engine do in threads, begins no other one.
+    """
+    global _is_ending
+    for function in list(_at_end):
+        function()
+    _is_ending = True
+    install_engine(None)
+    try:
+        yield
+    finally:
+        _is_ending = False

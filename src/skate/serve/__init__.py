@@ -62,7 +62,7 @@ if TYPE_CHECKING:
         status,
     )
     from skate.serve._deployment import Application, Deployment, deployment
-    from skate.serve._grpc.server import grpc_address
+    from skate.serve._grpc.start import grpc_address
     from skate.serve._http.address import http_address
     from skate.serve._http.ingress import ingress
     from skate.serve._replica.deployment_actors import (

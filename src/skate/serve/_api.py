@@ -13,7 +13,7 @@ from skate.serve import _client
 from skate.serve._application.specs import build
 from skate.serve._client import Client
 from skate.serve._deployment import Application
-from skate.serve._grpc.server import start_server
+from skate.serve._grpc.start import is_wanted, start_server
 from skate.serve._http.routes import check_prefix
 from skate.serve._identity import (
     CONTROLLER,
@@ -103,10 +103,16 @@ def start(
     refuse_tracing(tracing_config)
     grpc = gRPCOptions.of("grpc_options", grpc_options or {})
     wanted, asked = read_http_options(proxy_location, http_options)
+    wants_grpc = is_wanted(grpc)
     running = _client.find()
     client = _start(wanted, controller_options)
-    if grpc.grpc_servicer_functions:
-        start_server(grpc, _http_options_for_grpc(client, http_options))
+    if wants_grpc:
+        try:
+            start_server(grpc, _http_options_for_grpc(client, http_options))
+        except BaseException:  # the port is taken, above all
+            if running is None:
+                shutdown()
+            raise
     if running is not None and asked:
         warn_of_others(skate.get(running.controller.http_options.remote()), wanted, asked)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import skate
 from skate._core.futures import value_now, when_done
+from skate.engine import call_at_end
 from skate.exceptions import SkateError
 from skate.serve._identity import CONTROLLER, NAMESPACE, DeploymentID
 from skate.serve._routing.queue_reports import QueueReporter
@@ -91,7 +92,7 @@ class Client:
             router = self._routers[id] = Router(id)
             router.on_table = lambda table: self._report_load(router, table)
         news = Subscription(self.controller, ("replicas", id.app_name, id.name), router.update)
-        news.on_end = lambda error: self._ended(router, error)
+        news.on_end = lambda error: self._ended(router, type(error).__name__)
         news.start()
         return router
 
@@ -111,13 +112,17 @@ class Client:
         if router.waiting():
             self._queues.something_waits()
 
-    def _ended(self, router: Router, error: BaseException) -> None:
-        global _client
+    def close(self) -> None:
+        """Close all routers: the session ends, and the controller tells nothing any more."""
+        for router in list(self._routers.values()):
+            self._ended(router, "the session has ended")
+        _forget(self)
+
+    def _ended(self, router: Router, why: str) -> None:
         with _lock:
             self._routers.pop(router.id, None)
-            if _client is self:
-                _client = None
-        router.close(SkateServeError(f"Serve has been shut down ({type(error).__name__})"))
+        _forget(self)
+        router.close(SkateServeError(f"Serve has been shut down ({why})"))
 
 
 def connect() -> Client:
@@ -151,14 +156,27 @@ def use(controller: ControllerHandle) -> Client:
     with _lock:
         if _client is None or _client.controller != controller:
             _client = Client(controller)
+            call_at_end(_close)
         return _client
 
 
 def forget() -> None:
     """Know nothing of the instance that has ended."""
+    if _client is not None:
+        _forget(_client)
+
+
+def _close() -> None:
+    """End what belongs to the session that ends, where nobody has called `serve.shutdown`."""
+    if _client is not None:
+        _client.close()
+
+
+def _forget(client: Client) -> None:
     global _client
     with _lock:
-        _client = None
+        if _client is client:
+            _client = None
 
 
 def router_of(id: DeploymentID) -> Router:

@@ -21,6 +21,8 @@ NAMESPACE = "serve"
 CONTROLLER = "SERVE_CONTROLLER_ACTOR"
 STATE_STORE = "SERVE_CONTROLLER_STATE_STORE"
 GRPC_SERVER = "SERVE_GRPC_SERVER"
+INGRESSES = ("ingresses",)  # is published: the deployments in front, by application
+_REPLICA = "SERVE_REPLICA::"
 
 
 class DeploymentID(NamedTuple):
@@ -42,11 +44,16 @@ class ReplicaID(NamedTuple):
     unique_id: str
     deployment_id: DeploymentID
 
+    @staticmethod
+    def is_actor_name(name: str) -> bool:
+        """Return whether an actor of this name is a replica's."""
+        return name.startswith(_REPLICA) and name.count("#") >= 2
+
     @property
     def actor_name(self) -> str:
         """The name of its actor."""
         name, app = self.deployment_id
-        return f"SERVE_REPLICA::{app}#{name}#{self.unique_id}"
+        return f"{_REPLICA}{app}#{name}#{self.unique_id}"
 
     def to_full_id_str(self) -> str:
         """Return the name of its actor."""
@@ -62,9 +69,10 @@ class ReplicaID(NamedTuple):
         Raises:
             ValueError: If it is no replica's.
         """
-        kind, _, rest = name.rpartition("::")
-        parts = rest.split("#")
-        if kind not in ("", "SERVE_REPLICA") or len(parts) != 3:
+        parts = name.removeprefix(_REPLICA).rsplit(
+            "#", 2
+        )  # the application may be called anything
+        if len(parts) != 3:
             raise ValueError(f"{name!r} is no name of a replica's actor")
         app, deployment, tag = parts
         return cls(tag, DeploymentID(deployment, app))

@@ -127,10 +127,15 @@ def _shown(options: HTTPOptions, names: Iterable[str]) -> str:
     return ", ".join(f"{n}={'...' if n in hidden else repr(getattr(options, n))}" for n in names)
 
 
+def is_same_grpc(running: gRPCOptions, wanted: gRPCOptions) -> bool:
+    """Return whether gRPC runs as it is asked for."""
+    port = wanted.port or running.port  # 0 is whichever there is
+    return wanted.copy(update={"port": port}) == running
+
+
 def warn_of_other_grpc(running: gRPCOptions, wanted: gRPCOptions) -> None:
     """Warn who asks for gRPC with other options that it keeps those that it was started with."""
-    port = wanted.port or running.port  # 0 is whichever there is
-    if wanted.copy(update={"port": port}) != running:
+    if not is_same_grpc(running, wanted):
         _warn(repr(running), repr(wanted))
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-from skate._core.argument_checks import Check, optional, whole_numbers, wrong_value
+from skate._core.argument_checks import Check, instances, optional, whole_numbers, wrong_value
 from skate._core.public_names import name_publicly
 from skate.serve._actor_config import DeploymentActorConfig
 from skate.serve._gang_scheduling import (
@@ -298,6 +298,7 @@ class RequestRouterConfig(CheckedSettings):
     max_backoff_s: float = 0.5
 
     _checks: ClassVar[dict[str, Check]] = {
+        "request_router_kwargs": instances(Mapping, "a dictionary"),
         "request_routing_stats_period_s": positive,
         "request_routing_stats_timeout_s": positive,
         "initial_backoff_s": positive,
@@ -489,7 +490,7 @@ class gRPCOptions(CheckedSettings):  # noqa: N801 - the name is Ray's
             ModuleNotFoundError: If one cannot be imported.
             ValueError: If one is no function.
         """
-        from skate.serve._grpc.server import servicer_function
+        from skate.serve._grpc.methods import servicer_function
 
         return [servicer_function(path) for path in self.grpc_servicer_functions]
 

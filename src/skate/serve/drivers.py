@@ -9,8 +9,6 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
-from pydantic import BaseModel
-
 from skate._core.optional_imports import try_import
 from skate.serve._application.import_paths import import_attribute
 from skate.serve._deployment import deployment
@@ -21,6 +19,9 @@ from skate.serve.http_adapters import starlette_request
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
+    from pydantic import BaseModel
+else:
+    BaseModel = try_import("pydantic", "serve").BaseModel
 
 __all__ = ["DAGDriver", "SimpleSchemaIngress", "load_http_adapter"]
 

@@ -15,6 +15,8 @@ from skate._core.public_names import name_publicly
 if TYPE_CHECKING:
     import grpc
 
+    from skate.serve._grpc.call_context import CallContext
+
 __all__ = ["RayServegRPCContext", "gRPCInputStream"]
 
 T = TypeVar("T")
@@ -33,7 +35,7 @@ class RayServegRPCContext:
         grpc_context: The context that gRPC made for the call.
     """
 
-    def __init__(self, grpc_context: Any) -> None:
+    def __init__(self, grpc_context: CallContext) -> None:
         self._auth_context: Mapping[str, Any] = grpc_context.auth_context()
         self._code: grpc.StatusCode | None = grpc_context.code()
         self._details: str = grpc_context.details()
@@ -138,7 +140,7 @@ class RayServegRPCContext:
         kept = [pair for pair in self._trailing_metadata if pair[0] == _REQUEST_ID][:1]
         self._trailing_metadata = [*kept, *trailing_metadata]
 
-    def _set_on_grpc_context(self, grpc_context: Any, has_begun: bool = False) -> None:
+    def _set_on_grpc_context(self, grpc_context: CallContext, has_begun: bool = False) -> None:
         """Have the answer, of which a part may be sent, say what was set here."""
         if self._code:
             grpc_context.set_code(self._code)

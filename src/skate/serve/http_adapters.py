@@ -6,12 +6,10 @@ Ray had these until 2.9. Each is a dependency of FastAPI: annotations say what i
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
-
-from pydantic import BaseModel
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
 
 from skate._core.optional_imports import try_import
 from skate._core.untrusted_images import open_image
@@ -19,8 +17,15 @@ from skate._core.untrusted_images import open_image
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
+    from pydantic import BaseModel
+    from starlette.exceptions import HTTPException
+    from starlette.requests import Request
 
     Array = NDArray[Any]
+else:
+    BaseModel = try_import("pydantic", "serve").BaseModel
+    HTTPException = try_import("starlette.exceptions", "serve").HTTPException
+    Request = try_import("starlette.requests", "serve").Request
 
 __all__ = [
     "NdArray",
@@ -41,7 +46,12 @@ class NdArray(BaseModel):
     dtype: str | None = None
 
 
-_LARGEST_ITEM_BYTES = 32  # complex256
+# Types of items: others have items of any size, several fields, or objects.
+_TYPE_NAMES = frozenset(
+    "bool int float complex str int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 "
+    "float64 complex64 complex128 half single double".split()
+)
+_TYPE_CODE = re.compile(r"[<>=|]?[biufc][0-9]{1,2}")  # with its size, as f4
 _TRAVELLING = (
     "type", "http_version", "method", "scheme", "path", "raw_path", "query_string", "root_path",
     "headers", "client", "server", "path_params",
@@ -69,34 +79,47 @@ async def starlette_request(request: Request) -> Any:
     return WholeRequest(request.scope, await request.body())
 
 
+@contextmanager
+def _mistakes_of_the_client(what: str) -> Iterator[None]:
+    """Answer with 422 if what a request brings is not what it should be."""
+    try:
+        yield
+    except (TypeError, ValueError, OverflowError, OSError) as error:
+        raise HTTPException(422, f"the request has no {what}: {error}") from error
+
+
 async def json_request(request: Request) -> Any:
     """Return the JSON of the body."""
-    return await request.json()
+    with _mistakes_of_the_client("JSON in its body"):
+        return await request.json()
 
 
 def json_to_ndarray(payload: NdArray) -> Any:
     """Return an array, from `{"array": […], "shape": […], "dtype": "…"}` or `array` alone."""
     numpy = try_import("numpy", "data")
-    array: Array = numpy.array(payload.array)
-    if payload.shape is not None:
-        array = array.reshape(payload.shape)
-    return array if payload.dtype is None else array.astype(_type_of_items(payload.dtype))
+    with _mistakes_of_the_client("array of numbers or text, of this shape and type"):
+        array: Array = numpy.array(payload.array)
+        if payload.shape is not None:
+            array = array.reshape(payload.shape)
+        if payload.dtype is not None:
+            array = array.astype(_type_of_items(payload.dtype))
+        if array.dtype.hasobject:
+            raise ValueError("its items are neither numbers nor text")
+    return array
 
 
 def _type_of_items(name: str) -> Any:
-    """Return the type of an array by its name."""
-    numpy = try_import("numpy", "data")
-    try:
-        dtype = numpy.dtype(name)
-    except TypeError:
-        dtype = None
-    if dtype is None or dtype.itemsize > _LARGEST_ITEM_BYTES:  # which could ask for any memory
-        raise HTTPException(
-            422,
-            "dtype is the name of one of NumPy's types, such as float32, or str for text of any "
-            f"length, with {_LARGEST_ITEM_BYTES} bytes an item at most; got {name!r}",
+    """Return the type of an array by its name.
+
+    Raises:
+        ValueError: If it is none of plain numbers or text.
+    """
+    if name not in _TYPE_NAMES and not _TYPE_CODE.fullmatch(name):
+        raise ValueError(
+            "dtype is the name of one of NumPy's types of numbers, such as float32, or str for "
+            f"text; got {name!r}"
         )
-    return dtype
+    return try_import("numpy", "data").dtype(name)
 
 
 def json_to_multi_ndarray(payload: dict[str, NdArray]) -> dict[str, Any]:
@@ -111,11 +134,14 @@ async def image_to_ndarray(request: Request) -> Any:
         file = form.get("img")
         if file is None or isinstance(file, str):
             raise HTTPException(422, f"the image is a file `img` of a form; got {dict(form)!r}")
-        pixels: Array = numpy.asarray(open_image(await file.read(), "the file `img`"))
+        with _mistakes_of_the_client("image that can be read"):
+            pixels: Array = numpy.asarray(open_image(await file.read(), "the file `img`"))
     return pixels
 
 
 async def pandas_read_json(raw_request: Request) -> pd.DataFrame:
     """Return a DataFrame from its JSON; the query has parameters of `pandas.read_json`."""
-    text = (await raw_request.body()).decode()
-    return try_import("pandas", "data").read_json(io.StringIO(text), **raw_request.query_params)
+    pandas = try_import("pandas", "data")
+    with _mistakes_of_the_client("JSON that pandas.read_json takes, with this query"):
+        text = (await raw_request.body()).decode()
+        return pandas.read_json(io.StringIO(text), **raw_request.query_params)

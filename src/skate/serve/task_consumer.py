@@ -59,8 +59,8 @@ def task_consumer(*, task_processor_config: TaskProcessorConfig) -> Callable[[ty
         if not isinstance(given, type):
             raise TypeError(f"task_consumer takes a class, below @serve.deployment; got {given!r}")
         same = {name: getattr(cls, name) for name in ("__module__", "__qualname__", "__doc__")}
-        config = {"_config": task_processor_config, "_handling": cls}
-        return type(cls.__name__, (TaskConsumer, cls), {**same, **config})
+        added = {"__serve_queue__": task_processor_config, "__serve_handling__": cls}
+        return type(cls.__name__, (cls, TaskConsumer), {**same, **added})
 
     return decorate
 
@@ -90,29 +90,41 @@ def task_handler(
     return decorate if _func is None else decorate(_func)
 
 
-class TaskConsumer:
-    """What `task_consumer` adds to a class."""
+class _Adapter:
+    """Shows the adapter as Ray's consumers do; a user's own attribute of its name goes before."""
 
-    _config: TaskProcessorConfig
-    _handling: type  # the user's class
-    _adapter: TaskProcessorAdapter | None = None
+    def __get__(self, instance: Any, owner: type) -> TaskProcessorAdapter | None:
+        return getattr(instance, "__serve_adapter__", None)
+
+
+class TaskConsumer:
+    """What `task_consumer` adds to a class, under names that are no user's."""
+
+    __serve_queue__: TaskProcessorConfig
+    __serve_handling__: type  # the user's class
+    __serve_adapter__: TaskProcessorAdapter
+    _adapter = _Adapter()
 
     def initialize_callable(self, consumer_concurrency: int = _DEFAULT_CONCURRENCY) -> None:
         """Begin to handle tasks, so many at a time."""
-        self._adapter = _adapter(self._config, consumer_concurrency)
-        for name, method in inspect.getmembers(self._handling, inspect.isfunction):
+        adapter = self.__serve_adapter__ = _adapter(self.__serve_queue__, consumer_concurrency)
+        for name, method in inspect.getmembers(self.__serve_handling__, inspect.isfunction):
             if hasattr(method, "_task_name"):
-                self._adapter.register_task_handle(getattr(self, name), method._task_name)
-        self._adapter.start_consumer()
+                adapter.register_task_handle(getattr(self, name), method._task_name)
+        adapter.start_consumer()
 
     __serve_consume__ = initialize_callable  # by which a replica knows it
 
-    def __del__(self) -> None:
-        if self._adapter is not None:
-            self._adapter.stop_consumer()
-        end = getattr(super(), "__del__", None)
-        if end is not None:
-            end()
+    def __serve_check_consuming__(self) -> None:
+        """Raise if tasks are not handled any more."""
+        self.__serve_adapter__._check_consumer()
+
+    def __serve_end_consuming__(self) -> None:
+        """Handle no more tasks, after those that have begun.
+
+        A replica calls it before the user's `__del__`, in a thread.
+        """
+        self.__serve_adapter__.stop_consumer()
 
 
 def _check_config(given: object) -> None:

@@ -33,7 +33,7 @@ class Language(enum.Enum):
 def get_actor(name: str, namespace: str | None = None) -> Any:
     """Return the handle of a named actor; that of Serve's controller answers to Ray's names."""
     handle = skate.get_actor(name, namespace)
-    if name != "SERVE_CONTROLLER_ACTOR":
+    if (name, namespace) != ("SERVE_CONTROLLER_ACTOR", "serve"):
         return handle
     from skate.compat.parts.serving.controller import as_in_ray
 

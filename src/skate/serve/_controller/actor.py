@@ -29,7 +29,7 @@ from skate.serve._controller.replica_manager import ReplicaManager
 from skate.serve._controller.saved_state import ControllerState, SavedState
 from skate.serve._controller.scaling import Scaling
 from skate.serve._controller.slow_starts import late_starts, reason_for_delay
-from skate.serve._identity import DeploymentID, ReplicaID
+from skate.serve._identity import INGRESSES, DeploymentID, ReplicaID
 from skate.serve._routing.routed_replica import ReplicaEntry
 from skate.serve._routing.router import RoutingTable
 from skate.serve._status import ApplicationStatus, ProxyStatus, ReplicaRank, ServeStatus
@@ -130,7 +130,8 @@ class ServeController:
         """Note why applications, by their names, could not be made of what a config says."""
         await self._is_up()
         for name, reason in reasons.items():
-            self._apps.fail(name, reason)
+            self._apps.fail(name, reason, time.time())
+        self._save()
         self._happened()
 
     async def remember(self, configs: dict[str, dict[str, Any]]) -> None:
@@ -202,6 +203,11 @@ class ServeController:
         await self._is_up()
         spec = self._apps.specs.get(name)
         return None if spec is None else spec.ingress
+
+    async def ingresses(self) -> dict[str, str]:
+        """Return the deployments in front, by application."""
+        await self._is_up()
+        return self._apps.ingresses()
 
     async def routes(self) -> dict[str, DeploymentID]:
         """Return who answers below which prefix."""
@@ -376,6 +382,7 @@ class ServeController:
             self._publisher.publish(_key(id), table)
         for id, state in self._apps.deployments.items():
             self._publisher.publish(_key(id), self._table(state))
+        self._publisher.publish(INGRESSES, self._apps.ingresses())
         if self._port is not None:
             self._port.set_routes(self._apps.routes())
 
@@ -405,7 +412,13 @@ class ServeController:
         wanted = {id: state.wanted for id, state in self._apps.deployments.items()}
         live = [s for s in self._apps.specs.values() if s.name not in self._apps.deleting]
         state = ControllerState(
-            time.time(), live, wanted, self._http, self._target_capacity, self._configs
+            time.time(),
+            live,
+            wanted,
+            self._http,
+            self._target_capacity,
+            self._configs,
+            {name: (why, self._apps.times[name]) for name, why in self._apps.failures.items()},
         )
         self._saved_state.save(state)
         self._manager.save_state(state)
@@ -427,6 +440,8 @@ class ServeController:
                 self._apps.deployments[id].wanted = count
         self._http, self._target_capacity = saved.http, saved.target_capacity
         self._configs = saved.configs
+        for name, (reason, moment) in saved.failures.items():
+            self._apps.fail(name, reason, moment)
         self._actors.find()
         addresses = await self._manager.adopt(self._apps.deployments)
         self._save()

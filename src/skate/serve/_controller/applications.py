@@ -30,10 +30,10 @@ class Applications:
     deleting: set[str] = field(default_factory=set)
     failures: dict[str, str] = field(default_factory=dict)  # why there is nothing to deploy
 
-    def fail(self, name: str, reason: str) -> None:
+    def fail(self, name: str, reason: str, moment: float) -> None:
         """Note that an application could not be made of what a config says; a former one stays."""
         self.failures[name] = reason
-        self.times[name] = time.time()
+        self.times[name] = moment
 
     def deploy(self, spec: ApplicationSpec) -> None:
         """Add an application, or change one; deployments that it no longer has end."""
@@ -110,6 +110,10 @@ class Applications:
             for spec in self.specs.values()
             if spec.route_prefix is not None and spec.name not in self.deleting
         }
+
+    def ingresses(self) -> dict[str, str]:
+        """Return application -> the deployment that it is called by."""
+        return {spec.name: spec.ingress for spec in self.specs.values()}
 
     def answers_http(self, id: DeploymentID) -> bool:
         """Return whether a deployment has a route."""

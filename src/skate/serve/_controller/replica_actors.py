@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from skate.serve._identity import ReplicaHandle
     from skate.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-_PREFIX = "SERVE_REPLICA::"
 _MAX_CALLS = (
     100_000  # calls at a time: the replica itself limits requests, and others must get through
 )
@@ -117,7 +116,7 @@ def find_running() -> Iterator[tuple[ReplicaID, ReplicaHandle]]:
     entries: list[Any] = list_named_actors(all_namespaces=True)
     for entry in entries:
         name = entry["name"]
-        if entry["namespace"] == NAMESPACE and name.startswith(_PREFIX):
+        if entry["namespace"] == NAMESPACE and ReplicaID.is_actor_name(name):
             try:
                 actor = skate.get_actor(name, namespace=NAMESPACE)
             except ValueError:

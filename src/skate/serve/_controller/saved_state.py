@@ -34,6 +34,7 @@ class ControllerState(NamedTuple):
     http: HTTPOptions | None
     target_capacity: float | None
     configs: dict[str, dict[str, Any]]  # what config files said, by application
+    failures: dict[str, tuple[str, float]]  # why there is nothing to deploy, since when; likewise
 
 
 # In a list, so that who is given it gets the reference, and not the state.

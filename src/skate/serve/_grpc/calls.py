@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from skate._core.errors import format_remote_traceback
+from skate._core.optional_imports import ray_is_skate
 from skate.serve import context as serve_context
 from skate.serve._replica import grpc_calls
 from skate.serve.context import RequestContext
@@ -24,6 +25,7 @@ from skate.serve.grpc_util import RayServegRPCContext
 if TYPE_CHECKING:
     import grpc
 
+    from skate.serve._grpc.call_context import CallContext
     from skate.serve._grpc.server import GrpcServer
 
 logger = logging.getLogger("skate.serve")
@@ -56,7 +58,7 @@ class GrpcCall:
         self._method = path.rpartition("/")[2]
         self._takes_stream = takes_stream
 
-    async def answer(self, message: Any, context: Any) -> bytes:
+    async def answer(self, message: Any, context: CallContext) -> bytes:
         """Return the one answer to a call."""
         sending = asyncio.Lock()
         with ExitStack() as stack:
@@ -71,7 +73,7 @@ class GrpcCall:
                 said._set_on_grpc_context(context, has_begun=self._takes_stream)
                 return payload  # type: ignore[no-any-return]
 
-    async def stream(self, message: Any, context: Any) -> AsyncIterator[bytes]:
+    async def stream(self, message: Any, context: CallContext) -> AsyncIterator[bytes]:
         """Yield the answers to a call."""
         with ExitStack() as stack:
             deadline = self._deadline()
@@ -94,7 +96,7 @@ class GrpcCall:
         return None if not timeout else time.monotonic() + timeout
 
     async def _ask(
-        self, message: Any, context: Any, stack: ExitStack, sending: asyncio.Lock | None
+        self, message: Any, context: CallContext, stack: ExitStack, sending: asyncio.Lock | None
     ) -> Any:
         """Send the call to a replica, and return its response.
 
@@ -105,7 +107,7 @@ class GrpcCall:
             sending: Held while something is sent to the client; None if answers are, at any time.
         """
         stream = sending is None
-        said = dict(context.invocation_metadata())
+        said = dict(context.invocation_metadata() or ())
         request_id = said.get("request_id") or str(uuid.uuid4())
         context.set_trailing_metadata([("request_id", request_id)])
         name = said.get("application")
@@ -123,18 +125,21 @@ class GrpcCall:
             message = stack.enter_context(self._server.offered(message, context, sending))
         return handle.remote(self._method, message, RayServegRPCContext(context))
 
-    async def _fail(self, context: Any, error: Exception) -> None:
+    async def _fail(self, context: CallContext, error: Exception) -> None:
         """End the call with the status that an error stands for."""
-        code, details = self._status_of(error)
-        await context.abort(code, details[:_MAX_DETAILS], context.trailing_metadata() or ())
+        said = context.trailing_metadata() or ()
+        code, details = self._status_of(error, dict(said).get("request_id", ""))
+        await context.abort(code, details[:_MAX_DETAILS], said)
 
-    def _status_of(self, error: Exception) -> tuple[grpc.StatusCode, str]:
+    def _status_of(self, error: Exception, request_id: str) -> tuple[grpc.StatusCode, str]:
         from grpc import StatusCode
 
         if isinstance(error, GrpcCallError):
             return error.code, error.details
         if isinstance(error, gRPCStatusError) and error.grpc_code is not None:
-            return error.grpc_code, error.grpc_details or str(error.original_exception)
+            return error.grpc_code, error.grpc_details or self._text_of(
+                error.original_exception, request_id
+            )
         if isinstance(error, _TooLateError):
             return (
                 StatusCode.DEADLINE_EXCEEDED,
@@ -145,8 +150,15 @@ class GrpcCall:
         if isinstance(error, DeploymentUnavailableError):
             shown = self._server.shows_errors
             return StatusCode.UNAVAILABLE, error.message if shown else error.public_message
-        logger.error("request by gRPC failed\n%s", format_remote_traceback(error))
-        return StatusCode.INTERNAL, str(getattr(error, "cause", None) or error)
+        return StatusCode.INTERNAL, self._text_of(error, request_id)
+
+    def _text_of(self, error: BaseException, request_id: str) -> str:
+        """Log an error, and return what the client is told: its text may be a secret, and only
+        clients of programs for Ray expect it."""
+        logger.error("request %s by gRPC failed\n%s", request_id, format_remote_traceback(error))
+        if self._server.shows_errors or ray_is_skate():
+            return str(getattr(error, "cause", None) or error)
+        return f"Internal error in the request {request_id}"
 
 
 class _TooLateError(Exception):

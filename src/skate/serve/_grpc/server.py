@@ -2,128 +2,48 @@
 
     client ── gRPC ─► GrpcServer ── handle of the application ─► replica: the user's method
 
-Which methods there are, the user's generated functions say (`add_…Servicer_to_server`); whose they
-are, the metadata `application` of each call.
+Which methods there are, `methods` knows; whose they are, the metadata `application` of each call.
 """
 
 from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import skate
-from skate._core import notices
-from skate._core.optional_imports import install_command, is_installed, try_import
-from skate.serve._application.import_paths import NothingThereError, import_attribute
-from skate.serve._grpc.calls import GrpcCall, GrpcCallError
+from skate._core.addresses import build_address
+from skate._core.optional_imports import try_import
+from skate.serve import _client
+from skate.serve._grpc.calls import GrpcCallError
+from skate.serve._grpc.methods import (
+    API,
+    HEALTH,
+    add_forwarded,
+    add_own_service,
+    servicer_function,
+)
 from skate.serve._grpc.token_check import token_check
-from skate.serve._identity import GRPC_SERVER, NAMESPACE, new_tag
+from skate.serve._identity import INGRESSES, new_tag
 from skate.serve._replica.grpc_calls import MessageStream
-from skate.serve._start_options import warn_of_other_grpc
 from skate.serve.exceptions import RequestCancelledError, SkateServeError
 from skate.serve.handle import DeploymentHandle
 
 if TYPE_CHECKING:
+    from skate.serve._grpc.call_context import CallContext
     from skate.serve._identity import ControllerHandle
     from skate.serve.config import HTTPOptions, gRPCOptions
 
-_API = "/ray.serve.RayServeAPIService/"  # which Ray answers as well
-_HEALTH = f"{_API}Healthz"  # for load balancers, which have no token
+logger = logging.getLogger("skate.serve")
+
+_REOPEN_SECONDS = 1.0  # between tries to open the port of a process that has died
 _OPTIONS = (("grpc.so_reuseport", 0), ("grpc.max_send_message_length", -1),
             ("grpc.max_receive_message_length", -1))  # fmt: skip
-
-
-def grpc_address() -> str:
-    """Return where gRPC is answered: "host:port".
-
-    Raises:
-        RuntimeError: If it is not.
-    """
-    server = _running_server()
-    if server is None:
-        raise RuntimeError(
-            "gRPC is not answered: serve.start(grpc_options=gRPCOptions("
-            "grpc_servicer_functions=[...])) says which methods are"
-        )
-    address: str = skate.get(server.address.remote())
-    return address
-
-
-def _running_server() -> Any:
-    """Return the actor; None if there is none."""
-    try:
-        return skate.get_actor(GRPC_SERVER, namespace=NAMESPACE)
-    except ValueError:
-        return None
-
-
-def start_server(options: gRPCOptions, http: HTTPOptions) -> None:
-    """Have gRPC answered, by one process until serving is shut down; one that runs is left as it
-    is.
-
-    Without its packages all else works, and a notice says what is missing.
-
-    Args:
-        options: Where, and which methods.
-        http: Whose host, certificate and token are those of gRPC too.
-
-    Raises:
-        RuntimeError: If the port is taken.
-    """
-    missing = [name for name in ("grpc", "google.protobuf") if not is_installed(name)]
-    if missing:
-        notices.once(
-            "serve without gRPC",
-            f"gRPC is not answered: {', '.join(missing)} cannot be imported: "
-            f"{install_command('grpc')}",
-        )
-        return
-    for path in options.grpc_servicer_functions:
-        servicer_function(path)
-    running = _running_server()
-    if running is not None:
-        warn_of_other_grpc(skate.get(running.options.remote()), options)
-        return
-    actor = skate.remote(GrpcServer).options(
-        name=GRPC_SERVER,
-        namespace=NAMESPACE,
-        lifetime="detached",
-        get_if_exists=True,
-        max_restarts=-1,
-        max_task_retries=-1,
-        max_concurrency=100_000,
-    )
-    server = actor.remote(options, http, os.getpid())
-    server.run.remote()  # again, if the process dies
-    try:
-        skate.get(server.address.remote())
-    except BaseException:
-        skate.kill(server)
-        raise
-
-
-def servicer_function(path: object) -> Callable[[object, object], None]:
-    """Return the generated function that an import path stands for.
-
-    Raises:
-        ModuleNotFoundError: If there is no such module.
-        ValueError: If there is no function at the path.
-    """
-    try:
-        found = import_attribute(path) if isinstance(path, str) else path
-    except (ImportError, NothingThereError) as error:
-        raise ModuleNotFoundError(
-            f"{path} can't be imported! grpc_servicer_functions takes import paths of generated "
-            f"functions, such as shop_pb2_grpc.add_ShopServicer_to_server ({error})"
-        ) from error
-    if not callable(found):
-        raise ValueError(f"{path} is not a callable function! It is {found!r}")
-    return found  # type: ignore[no-any-return]
 
 
 class GrpcServer:
@@ -136,42 +56,50 @@ class GrpcServer:
         self._http = http
         self._host = http.host or "127.0.0.1"
         self._begun = False
-        self._port: asyncio.Future[int] | None = None
+        self._port = 0
+        self._failure: Exception | None = None  # why the port is not open
+        self._decided = asyncio.Event()  # whether it can be opened
+        self._ingresses: dict[str, str] = {}  # deployments in front, by application
         self._handles: dict[str, DeploymentHandle] = {}
         self._streams: dict[str, _StreamingCall] = {}
 
     # -- what others ask for -------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Open the port, and answer what comes."""
+        """Open the port, and answer what comes.
+
+        Where the port cannot be had, the start fails, as `address` tells. A process in the place
+        of one that has died tries again until it can: nobody is there to start it anew.
+        """
         if self._begun:  # by another process that has started serving at the same time
             return
         self._begun = True
-        import grpc
-
-        checks = token_check(self._http.auth_token, [_HEALTH])
-        server = grpc.aio.server(interceptors=checks, options=_OPTIONS)
-        try:
-            port = self._add_port(server)
-            services = [
-                add_forwarded(server, servicer_function(path), self)
-                for path in self._options.grpc_servicer_functions
-            ]
-            add_own_service(server, self)
-            if self._options.enable_reflection:
-                reflection = try_import("grpc_reflection.v1alpha.reflection", "grpc")
-                names = [name for each in services for name in each]
-                reflection.enable_server_reflection((*names, reflection.SERVICE_NAME), server)
-            await server.start()
-        except Exception as error:
-            self._opened().set_exception(error)
-            return
-        self._opened().set_result(port)
+        self._follow_applications()
+        tries_again = skate.get_runtime_context().was_current_actor_reconstructed
+        while True:
+            try:
+                server = await self._open()
+                break
+            except Exception as error:
+                if tries_again and str(error) != str(self._failure):
+                    logger.error("%s; it is tried again until it can be", error)
+                self._failure = error
+                self._decided.set()
+                if not tries_again:
+                    return
+            await asyncio.sleep(_REOPEN_SECONDS)
         await server.wait_for_termination()
 
     async def address(self) -> str:
-        """Return host and port, as soon as it is open."""
-        return f"{self._host}:{await asyncio.shield(self._opened())}"
+        """Return host and port, as soon as it is open.
+
+        Raises:
+            Exception: Why it is not, if it could not be opened.
+        """
+        await self._decided.wait()
+        if self._failure is not None:
+            raise self._failure
+        return build_address(self._host, self._port)
 
     async def options(self) -> gRPCOptions:
         """Return what it was started with."""
@@ -197,10 +125,26 @@ class GrpcServer:
 
     # -- the port ------------------------------------------------------------------------------
 
-    def _opened(self) -> asyncio.Future[int]:
-        if self._port is None:
-            self._port = asyncio.get_running_loop().create_future()
-        return self._port
+    async def _open(self) -> Any:
+        """Open the port, and return the server that answers there."""
+        import grpc
+
+        checks = token_check(self._http.auth_token, [HEALTH])
+        server = grpc.aio.server(interceptors=checks, options=_OPTIONS)
+        port = self._add_port(server)
+        services = [
+            add_forwarded(server, servicer_function(path), self)
+            for path in self._options.grpc_servicer_functions
+        ]
+        add_own_service(server, self)
+        if self._options.enable_reflection:
+            reflection = try_import("grpc_reflection.v1alpha.reflection", "grpc")
+            names = [name for each in services for name in each]
+            reflection.enable_server_reflection((*names, reflection.SERVICE_NAME), server)
+        await server.start()
+        self._port, self._failure = port, None
+        self._decided.set()
+        return server
 
     def _add_port(self, server: Any) -> int:
         if os.getpid() == self._starter_pid:
@@ -208,7 +152,7 @@ class GrpcServer:
                 "gRPC is answered by a process of its own, which the inline engine has not: start "
                 'the session with skate.init(engine="local")'
             )
-        address = f"{self._host}:{self._options.port}"
+        address = build_address(self._host, self._options.port)
         credentials = _credentials(self._http)
         try:
             if credentials is None:
@@ -228,12 +172,12 @@ class GrpcServer:
 
     @property
     def shows_errors(self) -> bool:
-        """Whether answers say why, also where that has a traceback."""
+        """Whether answers say why, also where that is a secret of the user's code."""
         return self._http.show_errors
 
     @contextmanager
     def offered(
-        self, messages: AsyncIterator[Any], context: Any, sending: asyncio.Lock | None
+        self, messages: AsyncIterator[Any], context: CallContext, sending: asyncio.Lock | None
     ) -> Iterator[MessageStream]:
         """Let a replica read the messages of a client, until the call has ended."""
         key = new_tag()
@@ -251,31 +195,51 @@ class GrpcServer:
     async def handle_of(self, application: str | None) -> DeploymentHandle:
         """Return the handle to an application; to the only one, without a name.
 
+        The controller is asked only for what does not seem to be there, and may be new.
+
         Raises:
             GrpcCallError: If there is no such application, or several to choose from.
         """
-        if application is None:
-            names = await self.applications()
-            if len(names) != 1:
-                raise GrpcCallError.not_found(
-                    f"Application metadata not set: send ('application', name) with one of {names}"
-                )
-            (application,) = names
+        handle = self._known_handle(application)
+        if handle is None:
+            self._ingresses = await self._controller.ingresses.remote()
+            handle = self._known_handle(application, is_news=True)
+        if handle is not None:
+            return handle
+        if application is not None:
+            raise GrpcCallError.not_found(
+                f"Application '{application}' not found. {API}ListApplications lists them"
+            )
+        raise GrpcCallError.not_found(
+            "Application metadata not set: send ('application', name) with one of "
+            f"{list(self._ingresses)}"
+        )
+
+    def _known_handle(
+        self, application: str | None, is_news: bool = False
+    ) -> DeploymentHandle | None:
+        """Return a handle by what is known of applications; None if there is none, or if, unless
+        it is news, another deployment may be in front by now."""
+        if application is None and len(self._ingresses) == 1:
+            (application,) = self._ingresses
+        ingress = self._ingresses.get(application or "")
+        if application is None or ingress is None:
+            return None
         handle = self._handles.get(application)
-        if handle is None or _is_unavailable(handle):  # another deployment may be in front now
-            self._handles.pop(application, None)
-            ingress = await self._controller.ingress_of.remote(application)
-            if ingress is None:
-                raise GrpcCallError.not_found(
-                    f"Application '{application}' not found. {_API}ListApplications lists them"
-                )
+        if handle is None or handle.deployment_name != ingress:
             handle = self._handles[application] = DeploymentHandle(ingress, application)
-        return handle
+        return None if not is_news and _is_unavailable(handle) else handle
+
+    def _follow_applications(self) -> None:
+        """Have the controller tell which applications there are, whenever that changes."""
+
+        def learn(ingresses: dict[str, str]) -> None:
+            self._ingresses = ingresses
+
+        _client.Subscription(self._controller, INGRESSES, learn).start()
 
     @functools.cached_property  # to ask for an actor keeps the event loop waiting
     def _controller(self) -> ControllerHandle:
-        from skate.serve import _client
-
         return _client.connect().controller
 
 
@@ -289,11 +253,11 @@ class _StreamingCall(NamedTuple):
     """A call whose client sends many messages."""
 
     messages: AsyncIterator[Any]
-    context: Any  # which gRPC made
+    context: CallContext  # which gRPC made
     sending: asyncio.Lock | None  # held while something is sent; None: answers are, at any time
 
 
-async def _wait_for_cancellation(context: Any) -> None:
+async def _wait_for_cancellation(context: CallContext) -> None:
     """Let the end of a call be known, if that is why there are no more messages.
 
     Both a client that has sent all and one that cancels end the messages; of the latter gRPC
@@ -313,82 +277,3 @@ def _credentials(http: HTTPOptions) -> Any:
     paths = (http.ssl_keyfile, http.ssl_certfile, http.ssl_ca_certs)
     key, certificate, authorities = (Path(path).read_bytes() if path else None for path in paths)
     return grpc.ssl_server_credentials([(key, certificate)], authorities, authorities is not None)
-
-
-# -- methods ------------------------------------------------------------------------------------
-
-
-class _AnyServicer:
-    """Given to generated functions, which only look up its methods."""
-
-    def __getattr__(self, name: str) -> object:
-        return None
-
-
-class _Recorder:
-    """Given to a generated function in the place of a server: keeps what it adds."""
-
-    def __init__(self) -> None:
-        self.handlers: list[Any] = []
-
-    def add_generic_rpc_handlers(self, handlers: Any) -> None:
-        self.handlers.extend(handlers)
-
-    def add_registered_method_handlers(self, service_name: str, handlers: Any) -> None:
-        """Nothing to keep: the generic handlers have the same methods."""
-
-
-def add_forwarded(server: Any, add_servicer: Callable[..., None], calls: GrpcServer) -> list[str]:
-    """Let a server answer the methods of a service by calls of handles; return its names."""
-    import grpc
-
-    recorder = _Recorder()
-    add_servicer(_AnyServicer(), recorder)
-    makers: dict[tuple[bool, bool], Callable[..., Any]] = {
-        (False, False): grpc.unary_unary_rpc_method_handler,
-        (False, True): grpc.unary_stream_rpc_method_handler,
-        (True, False): grpc.stream_unary_rpc_method_handler,
-        (True, True): grpc.stream_stream_rpc_method_handler,
-    }
-
-    class Forwarding(grpc.GenericRpcHandler):  # type: ignore[misc]
-        def service(self, details: Any) -> Any:
-            for handler in recorder.handlers:
-                found = handler.service(details)
-                if found is not None:
-                    call = GrpcCall(calls, details.method, found.request_streaming)
-                    make = makers[found.request_streaming, found.response_streaming]
-                    answer = call.stream if found.response_streaming else call.answer
-                    return make(answer, request_deserializer=found.request_deserializer)
-            return None
-
-    server.add_generic_rpc_handlers((Forwarding(),))
-    return [handler.service_name() for handler in recorder.handlers]
-
-
-def add_own_service(server: Any, calls: GrpcServer) -> None:
-    """Let a server say how it is, and which applications there are."""
-    import grpc
-
-    async def health(request: bytes, context: Any) -> bytes:
-        return _text_field("success")
-
-    async def names(request: bytes, context: Any) -> bytes:
-        return b"".join(map(_text_field, await calls.applications()))
-
-    methods = {
-        "Healthz": grpc.unary_unary_rpc_method_handler(health),
-        "ListApplications": grpc.unary_unary_rpc_method_handler(names),
-    }
-    own = grpc.method_handlers_generic_handler(_API.strip("/"), methods)
-    server.add_generic_rpc_handlers((own,))
-
-
-def _text_field(text: str) -> bytes:
-    """Return the first field of a message, a string, as protocol buffers encode it."""
-    data = text.encode()
-    length, left = bytearray(), len(data)
-    while left > 127:
-        length.append(left & 127 | 128)
-        left >>= 7
-    return b"\x0a" + bytes([*length, left]) + data

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate.serve._authorization import has_token
+
+if TYPE_CHECKING:
+    from skate.serve._grpc.call_context import CallContext
 
 
 def token_check(token: str | None, open_methods: Sequence[str]) -> list[Any]:
@@ -21,7 +24,7 @@ def token_check(token: str | None, open_methods: Sequence[str]) -> list[Any]:
         return []
     expected = token.encode()
 
-    async def refuse(messages: Any, context: Any) -> None:
+    async def refuse(messages: Any, context: CallContext) -> None:
         how = "send the metadata ('authorization', 'Bearer <token>')"
         await context.abort(grpc.StatusCode.UNAUTHENTICATED, how)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import skate
+from skate._core.addresses import build_address
 from skate._core.optional_imports import install_command
 from skate.serve import _client
 
@@ -21,4 +22,4 @@ def http_address() -> str:
             f"not installed: {install_command('serve')}"
         )
     scheme, host, port = found
-    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+    return f"{scheme}://{build_address(host, port)}"

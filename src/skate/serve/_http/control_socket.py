@@ -14,15 +14,18 @@ import os
 import pickle
 import socket
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate._core.peer_credentials import is_own_process
 from skate.serve._application.specs import ApplicationSpec
 from skate.serve._http.socket_folder import check_address, find_sockets, remove_socket
 from skate.serve.exceptions import SkateServeError
 
+if TYPE_CHECKING:
+    from skate.serve.config import gRPCOptions
+
 _METHODS = (
-    "config", "delete", "deploy", "names", "remember", "shut_down", "status",
+    "config", "delete", "deploy", "grpc_options", "names", "remember", "shut_down", "status",
     "wait_until_settled",
 )  # fmt: skip
 
@@ -69,6 +72,13 @@ class ControlSocket:
     async def deploy(self, packed: str, capacity: Sequence[float | None] = ()) -> None:
         """Make these the targets of their applications; `packed` by `pack`."""
         await self._controller.deploy(pickle.loads(base64.b64decode(packed)), capacity)
+
+    async def grpc_options(self) -> gRPCOptions | None:
+        """Return what gRPC was started with; None if it is not answered."""
+        from skate.serve._grpc.start import running_server
+
+        server = running_server()
+        return None if server is None else await server.options.remote()
 
 
 def pack(specs: Sequence[ApplicationSpec]) -> str:

@@ -10,6 +10,7 @@ import socket
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from skate._core.addresses import build_address
 from skate.serve._http.peer import (
     JOINED,
     LEFT,
@@ -194,7 +195,7 @@ def _listen(options: HTTPOptions) -> socket.socket:
 
 
 def _explained(error: OSError, host: str, port: int) -> RuntimeError:
-    where = f"http://{host}:{port}"
+    where = f"http://{build_address(host, port)}"
     if error.errno == errno.EADDRINUSE:
         why = "another program listens there"
     elif error.errno == errno.EACCES:

@@ -32,7 +32,7 @@ from skate.serve._replica.load_reports import ReplicaLoad, Traffic
 from skate.serve._replica.logs import ReplicaLogs
 from skate.serve._replica.stats_reports import StatsPlan, StatsReports, dictionary
 from skate.serve._replica.termination import end_gently_on_sigterm
-from skate.serve._replica.threads import limit_other_threads
+from skate.serve._replica.threads import UserCodeThreads, limit_other_threads
 from skate.serve._replica.user_code import UserCode
 from skate.serve._routing.requests import HTTP, RequestRefused
 from skate.serve._routing.routed_replica import packed
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 _STATS = "record_autoscaling_stats"
 _ROUTING_STATS = "record_routing_stats"
 _METADATA = "record_replica_metadata"
+_CHECK_CONSUMING = "__serve_check_consuming__"  # of a consumer of tasks
 
 _Begun = tuple[contextvars.Token["RequestContext | None"], float]  # and when it did
 
@@ -203,7 +204,7 @@ class Replica:
         return ReplicaInfo(
             self.spec.version,
             self.options,
-            self.code.has("check_health"),
+            self.code.has("check_health") or self.code.has(_CHECK_CONSUMING),
             self.models,
             None if self.http is None else self.http.address,
             self._metadata,
@@ -278,9 +279,9 @@ class Replica:
             measure, tell = partial(self._measure, method), partial(record.remote, self.id)
             self._stats.append(StatsReports(method, measure, tell, plan))
 
-    async def _measure(self, method: str) -> Any:
+    async def _measure(self, method: str, threads: UserCodeThreads | None = None) -> Any:
         self._enter()
-        return await self.code.call(method, (), {})
+        return await self.code.call(method, (), {}, threads)
 
     def _end_stats(self) -> None:
         for reports in self._stats:
@@ -298,7 +299,10 @@ class Replica:
         await self.code.call("reconfigure", (self.options.user_config,), rank)
 
     async def check_health(self) -> None:
-        """Call the user's `check_health`, which raises if something is wrong."""
+        """Call the user's `check_health`, which raises if something is wrong, as a consumer of
+        tasks does that has ended."""
+        if self.code.has(_CHECK_CONSUMING):
+            self.code.instance.__serve_check_consuming__()
         if self.code.has("check_health"):
             self._enter()
             await self.code.call("check_health", (), {})

@@ -7,12 +7,12 @@ user's, and says which method it is for. The answer brings the call's context ba
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import skate
 from skate.serve._identity import GRPC_SERVER, NAMESPACE
-from skate.serve.exceptions import gRPCStatusError
+from skate.serve.exceptions import SkateServeError, gRPCStatusError
 from skate.serve.grpc_util import RayServegRPCContext, gRPCInputStream
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ class GrpcCalls:
         self, method: str, message: object, context: RayServegRPCContext
     ) -> tuple[bytes, RayServegRPCContext]:
         """Return the bytes of the one answer."""
-        args, kwargs = self._arguments(method, message, context)
         try:
+            args, kwargs = self._arguments(method, message, context)
             result = await self._code.call(method, args, kwargs)
             return _message_bytes(result, method), context
         except Exception as error:
@@ -55,8 +55,8 @@ class GrpcCalls:
         self, method: str, message: object, context: RayServegRPCContext
     ) -> AsyncIterator[bytes | RayServegRPCContext]:
         """Yield the bytes of each answer, and the context at the end."""
-        args, kwargs = self._arguments(method, message, context)
         try:
+            args, kwargs = self._arguments(method, message, context)
             async for item in self._code.stream(method, args, kwargs):
                 yield _message_bytes(item, method)
         except Exception as error:
@@ -66,11 +66,25 @@ class GrpcCalls:
     def _arguments(
         self, method: str, message: object, context: RayServegRPCContext
     ) -> tuple[tuple[object, ...], dict[str, object]]:
-        function, _ = self._code.method(method)
+        function = self._method(method)
         if isinstance(message, MessageStream):
             message = gRPCInputStream(message.read())
         wants_context = "grpc_context" in inspect.signature(function).parameters
         return (message,), {"grpc_context": context} if wants_context else {}
+
+    def _method(self, name: str) -> Callable[..., object]:
+        """Return the user's method.
+
+        Raises:
+            gRPCStatusError: If there is none, with the code that says so.
+        """
+        try:
+            return self._code.method(name)[0]
+        except SkateServeError as error:
+            from grpc import StatusCode
+
+            text = f"{name} is no method of the application's deployment {self._code.name}"
+            raise gRPCStatusError(error, StatusCode.UNIMPLEMENTED, text) from None
 
 
 def _message_bytes(result: object, method: str) -> bytes:

@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable
 
 from skate._core.latencies import LatencyCounts
-
-_LONGEST_INTERVAL_SECONDS = 1.0  # between reports, while there is load
+from skate.serve._reports import LONGEST_INTERVAL_SECONDS
 
 
 class TimeWeightedAverage:
@@ -57,7 +56,7 @@ class ReplicaLoad:
 
     def __init__(self, tell: Callable[[float], None], interval: float) -> None:
         self._tell = tell
-        self._interval = min(interval, _LONGEST_INTERVAL_SECONDS)
+        self._interval = min(interval, LONGEST_INTERVAL_SECONDS)
         self._average = TimeWeightedAverage()
         self._planned = False
         self._value = 0

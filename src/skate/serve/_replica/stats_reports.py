@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 
+from skate.serve._replica.threads import UserCodeThreads
+from skate.serve._reports import LONGEST_INTERVAL_SECONDS
 from skate.serve._routing.routed_replica import packed
 
 logger = logging.getLogger("skate.serve")
 
-_LONGEST_INTERVAL_SECONDS = 1.0  # between measurements that policies decide by
+_SHORTEST_INTERVAL_SECONDS = 0.001  # it must not keep a processor busy
 
 
 class StatsPlan(NamedTuple):
@@ -25,7 +27,7 @@ class StatsPlan(NamedTuple):
     @classmethod
     def of_numbers(cls, interval_s: float) -> StatsPlan:
         """Plan what policies decide by."""
-        return cls(min(interval_s, _LONGEST_INTERVAL_SECONDS), None, True)
+        return cls(min(interval_s, LONGEST_INTERVAL_SECONDS), None, True)
 
 
 def dictionary(method: str, found: Any) -> dict[str, Any]:
@@ -36,12 +38,16 @@ def dictionary(method: str, found: Any) -> dict[str, Any]:
 
 
 class StatsReports:
-    """Asks the user's code for its measurements, and passes them on."""
+    """Asks the user's code for its measurements, and passes them on.
+
+    One at a time, in a thread of their own: a function that hangs cannot be stopped, and must not
+    take the threads of requests, one after the other.
+    """
 
     def __init__(
         self,
         method: str,
-        measure: Callable[[], Awaitable[Any]],
+        measure: Callable[[UserCodeThreads], Coroutine[Any, Any, Any]],
         tell: Callable[[Any], object],
         plan: StatsPlan,
     ) -> None:
@@ -49,6 +55,8 @@ class StatsReports:
         self._measure = measure
         self._tell = tell
         self._plan = plan
+        self._threads = UserCodeThreads(1)
+        self._measuring: asyncio.Task[Any] | None = None
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def _run(self) -> None:
@@ -57,15 +65,36 @@ class StatsReports:
                 self._tell(await self._stats())
             except Exception:
                 logger.exception("%s failed, which returns values by their names", self._method)
-            await asyncio.sleep(self._plan.interval_s)
+            await asyncio.sleep(max(self._plan.interval_s, _SHORTEST_INTERVAL_SECONDS))
 
     async def _stats(self) -> dict[str, float] | bytes:
-        found = await asyncio.wait_for(self._measure(), self._plan.timeout_s)
-        stats = dictionary(self._method, found)
+        stats = dictionary(self._method, await self._found())
         if self._plan.numbers:
             return {str(name): float(value) for name, value in stats.items()}
         return packed(stats)
 
+    async def _found(self) -> Any:
+        """Wait for a measurement: for the last one, if a function still runs.
+
+        Raises:
+            TimeoutError: If it takes too long; a coroutine is cancelled by that.
+        """
+        if self._measuring is None:
+            loop = asyncio.get_running_loop()
+            self._measuring = loop.create_task(self._measure(self._threads))
+        measuring, timeout = self._measuring, self._plan.timeout_s
+        await asyncio.wait([measuring], timeout=timeout)
+        if measuring.done():
+            self._measuring = None
+        elif not self._threads.are_busy:
+            measuring.cancel()
+        if not measuring.done() or measuring.cancelled():
+            raise TimeoutError(f"no answer within {timeout} s")
+        return measuring.result()
+
     def end(self) -> None:
         """Ask no more."""
         self._task.cancel()
+        if self._measuring is not None:
+            self._measuring.cancel()
+        self._threads.end()

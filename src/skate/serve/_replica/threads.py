@@ -58,6 +58,11 @@ class UserCodeThreads:
         """Return where in the user's code threads are now."""
         return sorted({place for one in list(self._threads) if (place := place_of_thread(one))})
 
+    @property
+    def are_busy(self) -> bool:
+        """Whether a function runs or waits, also one that nobody waits for any more."""
+        return self._unfinished > 0
+
     def resize(self, most: int) -> None:
         """Have so many threads at most; others end when they have nothing to do."""
         self.most = most

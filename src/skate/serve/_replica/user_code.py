@@ -5,7 +5,9 @@ Coroutines run on the replica's event loop; plain functions in threads, so that 
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+import logging
 from collections.abc import AsyncIterator, Callable, Generator
 from typing import Any
 
@@ -14,6 +16,8 @@ from skate.serve._replica.threads import UserCodeThreads
 from skate.serve._routing.requests import Arguments, NamedArguments
 from skate.serve.exceptions import SkateServeError
 from skate.serve.multiplex import unload_all
+
+logger = logging.getLogger("skate.serve")
 
 Function = Callable[..., Any]  # of the user
 
@@ -33,6 +37,11 @@ class UserCode:
         self.app: Any = None  # the ASGI application of an ingress
         self._kinds: dict[str, tuple[Function, bool]] = {}
         self._threads = UserCodeThreads(max(1, threads))
+
+    @property
+    def name(self) -> str:
+        """The name of the class or function."""
+        return getattr(self._target, "__name__", type(self._target).__name__)
 
     async def construct(self) -> None:
         """Make the instance. On the loop, so that it may start tasks and keep loops."""
@@ -102,15 +111,23 @@ class UserCode:
             f"{hint}Available methods: {methods}"
         )
 
-    async def call(self, name: str, args: Arguments, kwargs: NamedArguments) -> Any:
-        """Call a method once and return its result."""
+    async def call(
+        self,
+        name: str,
+        args: Arguments,
+        kwargs: NamedArguments,
+        threads: UserCodeThreads | None = None,
+    ) -> Any:
+        """Call a method once and return its result; in other `threads` than those of requests."""
         function, on_loop = self.method(name)
         if on_loop:
             result = function(*args, **kwargs)
             if inspect.isawaitable(result):
                 result = await result
         else:
-            result = await self.run(function, *args, **kwargs)
+            result = await (threads or self._threads).run(function, *args, **kwargs)
+            if inspect.isawaitable(result):
+                result = await result
         if inspect.isgenerator(result) or inspect.isasyncgen(result):
             raise TypeError(
                 f"method {name!r} returned a generator, which has many results: call it with "
@@ -157,7 +174,10 @@ class UserCode:
             await self._threads.run(generator.close)
 
     async def end(self) -> None:
-        """Unload models, and call the user's `__del__`, which may be a coroutine."""
+        """Handle no more tasks, unload models, and call the user's `__del__`, which may be a
+        coroutine."""
+        if hasattr(self.instance, "__serve_end_consuming__"):
+            await self._end_consuming()
         await unload_all(self.instance)
         if self.app is not None:
             await self.instance.__serve_stop__()
@@ -166,6 +186,13 @@ class UserCode:
             if inspect.isawaitable(ended):
                 await ended
         self._threads.end()
+
+    async def _end_consuming(self) -> None:
+        """Wait for tasks that have begun, not among requests, whose threads may all be busy."""
+        try:
+            await asyncio.to_thread(self.instance.__serve_end_consuming__)
+        except Exception:
+            logger.exception("the consumer of tasks of %s could not be stopped", self.name)
 
 
 def is_async(function: Function) -> bool:

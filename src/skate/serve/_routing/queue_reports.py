@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 import skate
 from skate.serve._identity import new_tag
-
-_LONGEST_INTERVAL_SECONDS = 1.0  # between reports, while requests wait
+from skate.serve._reports import LONGEST_INTERVAL_SECONDS
 
 
 class _WatchedQueue(NamedTuple):
@@ -25,7 +24,7 @@ class QueueReporter:
     def __init__(self) -> None:
         self._name = new_tag()
         self._watched: dict[Hashable, _WatchedQueue] = {}
-        self._interval = _LONGEST_INTERVAL_SECONDS
+        self._interval = LONGEST_INTERVAL_SECONDS
         self._lock = threading.Lock()
         self._news = False
         self._thread: threading.Thread | None = None

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -63,7 +63,7 @@ class Router:
         self.closed: bool = False
         self._has_table = threading.Event()
         self._replicas: list[RoutedReplica] = []
-        self._waiting: deque[RoutedRequest] = deque()
+        self._waiting: OrderedDict[RoutedRequest, None] = OrderedDict()
         self._watchers: list[Callable[[], None]] = []
         self._by_user: UserRouting | None = None  # who chooses instead of this one
         self.on_table: Callable[[RoutingTable], None] = lambda table: None
@@ -78,7 +78,7 @@ class Router:
             if replica is None:
                 refusal = self._reason_to_refuse()
                 if refusal is None:
-                    self._waiting.append(request)
+                    self._waiting[request] = None
                     if self._by_user is not None:
                         self._by_user.add(request)
                     if self.on_queue is not None:
@@ -98,8 +98,8 @@ class Router:
             if request.outcome is not NOT_YET:
                 return
             ref = request.ref
-            if ref is None and request in self._waiting:
-                self._waiting.remove(request)
+            if ref is None:
+                self._waiting.pop(request, None)
         if ref is None:
             request.settle(RequestFailure(RequestCancelledError(request.id)))
         else:
@@ -202,6 +202,8 @@ class Router:
     def update(self, table: RoutingTable) -> None:
         """Use these replicas from now on."""
         with self.lock:
+            if self.closed:  # while this was on its way
+                return
             is_first = self.table is None
             self.table = table
             known = {replica.tag: replica for replica in self._replicas if not replica.closed}
@@ -246,7 +248,7 @@ class Router:
         with self.lock:
             assert self.table is not None
             while len(self._waiting) > self.table.max_queued_requests >= 0:
-                request = self._waiting.pop()
+                request, _ = self._waiting.popitem()
                 surplus.append((request, self._reason_to_refuse()))
         for request, refusal in surplus:
             assert refusal is not None
@@ -343,10 +345,11 @@ class Router:
             with self.lock:
                 if not self._waiting or not self.table:
                     return
-                replica = self._choose(self._waiting[0])
+                request = next(iter(self._waiting))
+                replica = self._choose(request)
                 if replica is None:
                     return
-                request = self._waiting.popleft()
+                del self._waiting[request]
                 replica.add(request)
             self._send(request, replica)
 
@@ -358,17 +361,24 @@ class Router:
             replica = self._least(replicas) if self.table else None
             if replica is None or request not in self._waiting or not skate.is_initialized():
                 return None
-            self._waiting.remove(request)
+            del self._waiting[request]
             replica.add(request)
         self._send(request, replica)
         return replica
+
+    def free_places(self) -> int:
+        """Return how many requests the replicas may take."""
+        with self.lock:
+            most = 0 if self.table is None else self.table.max_ongoing_requests
+            free = [replica for replica in self._replicas if replica.has_room(most)]
+            return sum(most - len(replica.in_flight) for replica in free)
 
     def give_up(self, request: RoutedRequest, error: Exception) -> None:
         """Take a request from the queue for which no replica can be chosen."""
         with self.lock:
             if request not in self._waiting:
                 return
-            self._waiting.remove(request)
+            del self._waiting[request]
         request.settle(RequestFailure(error))
 
     # -- sending -------------------------------------------------------------------------------
@@ -453,7 +463,8 @@ class Router:
             if request.ref is not ref:
                 return
             request.ref = None
-            self._waiting.appendleft(request)
+            self._waiting[request] = None
+            self._waiting.move_to_end(request, last=False)
             if self._by_user is not None:
                 self._by_user.add(request)
         self._send_waiting()

@@ -2,7 +2,7 @@
 
     Router.assign ──► a task per request: choose_replicas ──► a replica with room ──► sent
                           ▲                                          │ none
-                          └─ a request ended, the replicas changed, or a pause is over
+                          └─ its turn: a request ended, the replicas changed, a pause is over
 
 What waits, what was sent and who has room, the `Router` knows as it always does; this is who
 decides instead of it.
@@ -25,6 +25,7 @@ import skate
 from skate._core.argument_checks import wrong_value
 from skate.serve._identity import DeploymentID, ReplicaID
 from skate.serve._routing.requests import HTTP, NOT_YET, RoutedRequest
+from skate.serve._routing.waiting_line import Waiter, WaitingLine
 from skate.serve.exceptions import RequestCancelledError
 from skate.serve.request_router import (
     PendingRequest,
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from skate.serve.config import RequestRouterConfig
 
 logger = logging.getLogger("skate.serve")
+
+_SHORTEST_PAUSE_S = 0.001  # before a router is asked again: it must not keep a processor busy
 
 
 class RouterPlan(NamedTuple):
@@ -84,17 +87,25 @@ def plan_of(config: RequestRouterConfig | None) -> RouterPlan | None:
     )
 
 
+class _Pending(NamedTuple):
+    """A request that waits."""
+
+    described: PendingRequest  # as routers of users see it
+    waiter: Waiter
+
+
 class UserRouting:
     """Has a router of the user's choose for one `Router`."""
 
     def __init__(self, router: Router, plan: RouterPlan) -> None:
         self.plan = plan
         self._router = router
-        self._pending: dict[RoutedRequest, PendingRequest] = {}
+        self._pending: dict[RoutedRequest, _Pending] = {}
         self._user: RequestRouter | None = None
         self._failure = Exception()  # why there is no `_user`; requests fail with it
         self._loop = asyncio.new_event_loop()
-        self._ended, self._news = asyncio.Event(), asyncio.Event()
+        self._ended = asyncio.Event()
+        self._line = WaitingLine(router.free_places)
         self._tasks: set[asyncio.Task[None]] = set()
         # Before all that it is told. Nobody waits for the user's code: the router's lock is held.
         self._loop.call_soon(self._make_user)
@@ -107,8 +118,8 @@ class UserRouting:
         self._soon(self._begin, request)
 
     def wake(self) -> None:
-        """Ask again for those that wait: a replica may have room."""
-        self._soon(self._tell_news)
+        """Ask again for those that wait, as many as there are places: a replica may have room."""
+        self._soon(self._line.tell)
 
     def update(self, replicas: Iterable[RoutedReplica], max_ongoing_requests: int) -> None:
         """Choose among these replicas from now on."""
@@ -159,14 +170,10 @@ class UserRouting:
 
     def _update(self, replicas: list[RunningReplica]) -> None:
         self._call_user("update_replicas", replicas)
-        self._tell_news()
-
-    def _tell_news(self) -> None:
-        self._news.set()
-        self._news = asyncio.Event()
+        self._line.wake_all()
 
     def _begin(self, request: RoutedRequest) -> None:
-        self._pending[request] = _described(request)
+        self._pending[request] = _Pending(_described(request), self._line.join())
         task = self._loop.create_task(self._route(request))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -174,15 +181,18 @@ class UserRouting:
 
     async def _route(self, request: RoutedRequest) -> None:
         """Ask until the request has a replica, or an outcome without one, which cancels this."""
-        pause = self.plan.initial_backoff_s
+        pause, offer = self.plan.initial_backoff_s, None
+        described, waiter = self._pending[request]
         try:
             while request in self._pending and request.outcome is NOT_YET:
-                news = self._news
-                ranks = await self._choose(self._pending[request])
-                if not self._send_one(ranks, request):
-                    with suppress(asyncio.TimeoutError):
-                        await asyncio.wait_for(news.wait(), pause)
-                    pause = min(pause * self.plan.backoff_multiplier, self.plan.max_backoff_s)
+                seen = self._line.news
+                if self._send_one(await self._choose(described), request):
+                    self._line.took(offer)
+                    offer = None
+                    continue
+                self._line.pass_on(offer)
+                offer = await self._line.sleep(waiter, seen, max(pause, _SHORTEST_PAUSE_S))
+                pause = min(pause * self.plan.backoff_multiplier, self.plan.max_backoff_s)
         except Exception as error:
             self._router.give_up(request, error)
         except asyncio.CancelledError:
@@ -190,6 +200,7 @@ class UserRouting:
                 self._router.give_up(request, RequestCancelledError(request.id))
             raise
         finally:
+            self._line.pass_on(offer)
             if request.outcome is not NOT_YET:
                 self._pending.pop(request, None)
 
@@ -212,8 +223,9 @@ class UserRouting:
         for rank in ranks:
             replica = self._router.send_to(request, [each._replica for each in rank])
             if replica is not None:
-                pending = self._pending.pop(request)
-                self._call_user("on_request_routed", pending, self._id_of(replica), request.ref)
+                described, waiter = self._pending.pop(request)
+                waiter.wake()  # if it was not its turn: it waits no more
+                self._call_user("on_request_routed", described, self._id_of(replica), request.ref)
                 return True
         return False
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import socket
 
+from skate._core.addresses import build_address
 from skate.util._surroundings import get_node_ip_address
 
 __all__ = ["build_address", "find_free_port", "is_localhost", "parse_address"]
-
-
-def build_address(host: str, port: int | str) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def parse_address(address: str) -> tuple[str, str] | None:

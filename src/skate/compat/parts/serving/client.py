@@ -42,6 +42,9 @@ class ServeControllerClient:
     def deploy_apps(self, config: Any, _blocking: bool = False) -> None:
         """Run what a `ServeDeploySchema` says; what one before has said ends, if this does not.
         What cannot be imported is told by its status."""
+        grpc = config.grpc_options.options()
+        if grpc.grpc_servicer_functions:
+            serve.start(grpc_options=grpc)
         specs, failures = _built(config)
         names = [app.name for app in config.applications]
         declared = skate.get(self._controller.config.remote())

@@ -80,7 +80,7 @@ def _running_replicas() -> ByDeployment:
 
 def _replica_of(actor: str) -> ReplicaID | None:
     """Return the replica whose actor has this name; None if it is no replica's."""
-    return ReplicaID.from_full_id_str(actor) if actor.startswith("SERVE_REPLICA::") else None
+    return ReplicaID.from_full_id_str(actor) if ReplicaID.is_actor_name(actor) else None
 
 
 def _replica_states(id: DeploymentID) -> ReplicaStates:
@@ -88,7 +88,7 @@ def _replica_states(id: DeploymentID) -> ReplicaStates:
 
 
 def _pid() -> int:
-    (row,) = [row for row in list_actors() if row["name"] == CONTROLLER]
+    (row,) = [row for row in list_actors(limit=MOST_ROWS) if row["name"] == CONTROLLER]
     return int(row["pid"])
 
 

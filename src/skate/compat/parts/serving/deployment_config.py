@@ -6,7 +6,7 @@ handles `_asyncio_router`, by which tests find replicas.
 
 from __future__ import annotations
 
-import pickle
+import json
 from typing import Any
 
 from skate.serve._application.config_files import built
@@ -36,13 +36,14 @@ class DeploymentConfig:
 
     @classmethod
     def from_proto_bytes(cls, packed: bytes) -> DeploymentConfig:
-        given, names = pickle.loads(packed)
+        given, names = json.loads(packed)
         config = cls(**given)
-        config.user_configured_option_names = names
+        config.user_configured_option_names = set(names)
         return config
 
     def to_proto_bytes(self) -> bytes:
-        return pickle.dumps((self._given, self.user_configured_option_names))
+        said = (self._given, sorted(self.user_configured_option_names))
+        return json.dumps(said, default=_plain).encode()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "_given":
@@ -51,6 +52,18 @@ class DeploymentConfig:
             return self._given[name]
         scaled = {"autoscaling_config": "autoscaling", "logging_config": "logging"}
         return getattr(resolve(self._given), scaled.get(name, name), None)
+
+
+def _plain(value: Any) -> Any:
+    """Return what JSON has for settings, and for functions and classes their import paths."""
+    if hasattr(value, "model_dump"):
+        return value.model_dump()
+    if callable(value):
+        return f"{value.__module__}:{value.__qualname__}"
+    raise TypeError(
+        f"options of a deployment become bytes as JSON, which has no {type(value).__name__}; got "
+        f"{value!r}"
+    )
 
 
 def _config_of(deployment: Deployment) -> DeploymentConfig:

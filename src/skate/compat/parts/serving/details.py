@@ -27,6 +27,7 @@ from skate.serve.schema import (
     RayActorOptionsSchema,
     ServeApplicationSchema,
 )
+from skate.util._state_rows import MOST_ROWS
 from skate.util.state import list_actors
 
 __all__ = [
@@ -144,7 +145,7 @@ def details(
         options: Those of all deployments.
     """
     status = serve.status()
-    rows = {row["name"]: row for row in list_actors(limit=10_000) if row["state"] != "DEAD"}
+    rows = {row["name"]: row for row in list_actors(limit=MOST_ROWS) if row["state"] != "DEAD"}
     applications = {
         name: _application(name, status, rows, routes.get(name), configs.get(name), options)
         for name in status.applications

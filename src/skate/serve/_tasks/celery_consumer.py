@@ -18,25 +18,36 @@ logger = logging.getLogger("skate.serve")
 _PAUSE_S = 1.0  # before the next worker: what ends one at once must not keep a processor busy
 
 
-def consume(make_worker: Callable[[], Any], told_to_stop: threading.Event) -> None:
-    """Handle tasks until told to stop, by another worker when one ends by itself."""
+def consume(first: Any, make_worker: Callable[[], Any], told_to_stop: threading.Event) -> None:
+    """Handle tasks until told to stop, by another worker when one ends by itself.
+
+    Args:
+        first: The first worker.
+        make_worker: Makes the next one.
+        told_to_stop: Is set when no more are wanted.
+    """
     state = try_import("celery.worker.state", "tasks")
-    while True:
-        _run(make_worker())
-        if told_to_stop.wait(_PAUSE_S):
-            return
+    _guarded(_run, first)
+    while not told_to_stop.wait(_PAUSE_S):
         state.should_stop = state.should_terminate = None  # a message can set them
+        _guarded(lambda: _run(make_worker()))
 
 
 def _run(worker: Any) -> None:
     try:
         worker.blueprint.start(worker)
+    finally:
+        worker.stop()
+
+
+def _guarded(function: Callable[..., None], *args: object) -> None:
+    """Go on, whatever a function raises."""
+    try:
+        function(*args)
     except SystemExit:
         logger.info("a consumer of tasks was told to stop")
     except Exception:
         logger.exception("a consumer of tasks failed; the next one begins soon")
-    finally:
-        worker.stop()
 
 
 def consumer_class(set_aside: Callable[[Any, object], None]) -> type:

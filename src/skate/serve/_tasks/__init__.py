@@ -1,0 +1,1 @@
+"""Queues of tasks: what an adapter has to do, and Celery's."""
