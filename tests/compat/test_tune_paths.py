@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from collections.abc import Iterator
 from importlib import import_module
@@ -183,6 +184,7 @@ def test_outside_of_a_trial_there_is_a_warning() -> None:
         assert ray.tune.get_checkpoint() is None
     with pytest.warns(UserWarning, match="`report` is meant"):
         report({"loss": 1})
+    assert pickle.loads(pickle.dumps(report)) is report is ray.tune.report
 
 
 def test_in_a_trial_there_is_none(tmp_path) -> None:

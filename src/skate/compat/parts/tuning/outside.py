@@ -6,6 +6,7 @@ start a training under a name with the trial's id.
 
 from __future__ import annotations
 
+import functools
 import warnings
 from typing import Any
 
@@ -20,7 +21,8 @@ _UNKNOWN: dict[str, Any] = dict.fromkeys(
 )
 
 
-def report(*args: object, **kwargs: object) -> None:
+@functools.wraps(_session.report, assigned=("__doc__",))  # it is pickled by its own name
+def report(*args: Any, **kwargs: Any) -> None:
     """Report metrics, and perhaps a checkpoint, of a trial; see `skate.tune.report`."""
     if not _is_outside("report"):
         _session.report(*args, **kwargs)
