@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from collections.abc import Iterator
 from importlib import import_module
@@ -15,6 +16,7 @@ from skate.compat import ray as compat
 PATHS = {
     "ray._private.dict": "deep_update flatten_dict merge_dicts unflatten_list_dict",
     "ray.rllib.utils.metrics": "ENV_RUNNER_RESULTS EPISODE_RETURN_MEAN",
+    "ray.tune.context": "TuneContext get_context",
     "ray.tune.execution.trial_runner": "TrialRunner",
     "ray.tune.execution.tune_controller": "TuneController",
     "ray.tune.experiment": "Experiment Trial convert_to_experiment_list",
@@ -168,3 +170,43 @@ def test_another_attempt_where_one_has_failed() -> None:
     gate = threading.Event()
     assert not retry_fn(gate.wait, num_retries=2, sleep_time=0, timeout=0.01)
     gate.set()
+
+
+def test_outside_of_a_trial_there_is_a_warning() -> None:
+    import ray.tune
+    from ray.tune.trainable.trainable_fn_utils import report
+
+    with pytest.warns(UserWarning, match="executed by a Tuner"):
+        context = ray.tune.get_context()
+    assert context.get_trial_id() is context.get_trial_dir() is None
+    assert context.get_world_size() == 1
+    with pytest.warns(UserWarning, match="`get_checkpoint` is meant"):
+        assert ray.tune.get_checkpoint() is None
+    with pytest.warns(UserWarning, match="`report` is meant"):
+        report({"loss": 1})
+    assert pickle.loads(pickle.dumps(report)) is report is ray.tune.report
+
+
+def test_in_a_trial_there_is_none(tmp_path) -> None:
+    import ray.tune
+
+    def asking(config):
+        seen = ray.tune.get_context().get_trial_name()
+        ray.tune.report({"name": seen, "first": ray.tune.get_checkpoint() is None})
+
+    skate.init(num_cpus=1)
+    try:
+        run = ray.tune.RunConfig(storage_path=str(tmp_path), verbose=0)
+        (result,) = ray.tune.Tuner(asking, run_config=run).fit()
+    finally:
+        skate.shutdown()
+    assert result.metrics["name"].startswith("asking_")
+    assert result.metrics["first"]
+
+
+def test_results_go_where_ray_puts_them(monkeypatch, tmp_path) -> None:
+    from ray.tune import Experiment
+
+    monkeypatch.delenv("SKATE_STORAGE", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert Experiment("one", lambda config: None).path == str(tmp_path / "ray_results" / "one")

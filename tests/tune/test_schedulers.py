@@ -410,6 +410,9 @@ class TestPBT:
             assert set(operations) == {"l", "i", "n"}
         with pytest.raises(ValueError, match="custom_explore_fn"):
             explore(config, spaces, 0.5, (1.2,), lambda config: None)
+        for wrong in ({1, 2, 3}, "text"):
+            with pytest.raises(ValueError, match="lists, tuples"):
+                explore(config, {"l": wrong}, 0.0, (1.2,), None)
 
     @pytest.mark.parametrize(
         ("wrong", "error"),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.folders import scratch_dir
-from skate._run.session import current, report
+from skate._run.session import get_context, report
 from skate._run.values import plain
 
 Metrics = dict[str, Any]
@@ -18,7 +19,7 @@ Wanted = str | list[str] | dict[str, str] | None
 
 class BoostingReports:
     """Reports the metrics of each iteration; the model every `frequency` iterations (0: never)
-    and, with `checkpoint_at_end`, at the end, as the file `filename` that rank 0 writes.
+    and, with `checkpoint_at_end`, at the end, as `saving` gives it.
 
     `metrics`: names to report, or a dictionary from names to report to the library's own; by
     default all. `results_postprocessing_fn` changes them before they are reported.
@@ -27,13 +28,13 @@ class BoostingReports:
     def __init__(
         self,
         metrics: Wanted,
-        filename: str,
+        saving: Callable[[Any], AbstractContextManager[Checkpoint | None]],
         frequency: int,
         checkpoint_at_end: bool,
         results_postprocessing_fn: Callable[[Metrics], Metrics] | None,
     ) -> None:
         self._wanted = metrics
-        self._filename = filename
+        self._saving = saving
         self._frequency = frequency
         self._checkpoint_at_end = checkpoint_at_end
         self._postprocess = results_postprocessing_fn
@@ -59,12 +60,8 @@ class BoostingReports:
             self._report_with(model)
 
     def _report_with(self, model: Any) -> None:
-        if current("report()").info.world_rank:
-            report(self._last)
-            return
-        with tempfile.TemporaryDirectory(prefix="checkpoint_", dir=scratch_dir()) as folder:
-            model.save_model(os.path.join(folder, self._filename))
-            report(self._last, checkpoint=Checkpoint.from_directory(folder))
+        with self._saving(model) as checkpoint:
+            report(self._last, checkpoint=checkpoint)
 
 
 class BoostingCallback:
@@ -95,11 +92,25 @@ class BoostingCallback:
         self._frequency = frequency
         self._reports = BoostingReports(
             metrics,
-            self._filename,
+            self._get_checkpoint,
             frequency,
             checkpoint_at_end,
             results_postprocessing_fn,
         )
+
+    @contextmanager
+    def _get_checkpoint(self, model: Any) -> Iterator[Checkpoint | None]:
+        """Give the model as a checkpoint; None where another worker does. By Ray's name: programs
+        save more files with it."""
+        if self._world_rank():
+            yield None
+            return
+        with tempfile.TemporaryDirectory(prefix="checkpoint_", dir=scratch_dir()) as folder:
+            model.save_model(os.path.join(folder, self._filename))
+            yield Checkpoint.from_directory(folder)
+
+    def _world_rank(self) -> int | None:
+        return get_context().get_world_rank()
 
 
 def chosen(found: Mapping[str, object], wanted: Wanted) -> Metrics:

@@ -9,6 +9,7 @@ from numbers import Integral
 from typing import Any, TypeVar
 
 from skate._core.nearest import SpelledOut
+from skate._core.optional_imports import ray_is_skate
 
 STORAGE_VARIABLE = "SKATE_STORAGE"
 DURABILITIES = ("process", "power")
@@ -18,8 +19,12 @@ AnyConfig = TypeVar("AnyConfig")
 
 
 def default_storage_path() -> str:
-    """Where runs go that name no place of their own."""
-    return os.environ.get(STORAGE_VARIABLE) or os.path.expanduser("~/skate_results")
+    """Where runs go that name no place of their own.
+
+    Programs for Ray look for what they have written where Ray would have put it.
+    """
+    usual = "~/ray_results" if ray_is_skate() else "~/skate_results"
+    return os.environ.get(STORAGE_VARIABLE) or os.path.expanduser(usual)
 
 
 def checked_durability(value: str | None) -> str:

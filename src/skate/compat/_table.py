@@ -223,8 +223,13 @@ def _candidates(name: str) -> tuple[str, ...]:
     if name in HOMES:
         return HOMES[name]
     parent, _, child = name.rpartition(".")
-    base = "skate" if parent == "ray" else _candidates(parent)[0]
+    base = "skate" if parent == "ray" else _package_of(_candidates(parent))
     return (f"{base}.{child}",)
+
+
+def _package_of(homes: tuple[str, ...]) -> str:
+    """Where modules below these homes are: parts of `compat` only add names to a library."""
+    return next((home for home in homes if not home.startswith("skate.compat.")), homes[0])
 
 
 @cache

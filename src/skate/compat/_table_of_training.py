@@ -6,6 +6,7 @@ _CALLBACKS = "skate.compat.parts.training.callbacks"
 _CONSTANTS = "skate.compat.parts.training.constants"
 _EXPERIMENTS = "skate.compat.parts.tuning.experiments"
 _INSIDE = "skate.compat.parts.inside"
+_OUTSIDE = "skate.compat.parts.tuning.outside"
 _STORAGE = ("skate.compat.parts.training.storage", _INSIDE)
 
 HOMES_OF_TRAINING: dict[str, tuple[str, ...]] = {
@@ -68,8 +69,10 @@ HOMES_OF_TRAINING: dict[str, tuple[str, ...]] = {
     "ray.train.xgboost._xgboost_utils": ("skate.train.xgboost",),
     "ray.train.xgboost.config": ("skate.train.xgboost",),
     "ray.train.xgboost.v2": ("skate.train.xgboost",),
+    "ray.tune": (_OUTSIDE, "skate.tune"),
     "ray.tune.callback": ("skate.compat.parts.tuning.callback_list", "skate.tune.callback"),
     "ray.tune.constants": (_CONSTANTS,),
+    "ray.tune.context": (_OUTSIDE, "skate.tune"),
     "ray.tune.execution.experiment_state": (_INSIDE,),
     "ray.tune.execution.trial_runner": ("skate.compat.parts.tuning.runner",),
     "ray.tune.execution.tune_controller": ("skate.tune.execution.controller",),
@@ -101,7 +104,7 @@ HOMES_OF_TRAINING: dict[str, tuple[str, ...]] = {
         "skate.tune.search.searcher",
         "skate.tune.search.concurrency_limiter",
     ),
-    "ray.tune.session": ("skate.tune",),
+    "ray.tune.session": (_OUTSIDE, "skate.tune"),
     "ray.tune.suggest.repeater": ("skate.tune.search.repeater",),
     "ray.tune.suggest.search": ("skate.tune.search.search_algorithm",),
     "ray.tune.suggest.search_generator": ("skate.tune.search.search_generator",),
@@ -111,7 +114,7 @@ HOMES_OF_TRAINING: dict[str, tuple[str, ...]] = {
     ),
     "ray.tune.suggest.variant_generator": ("skate.tune.search.variant_generator",),
     "ray.tune.syncer": ("skate._run.config",),
-    "ray.tune.trainable.trainable_fn_utils": ("skate.tune",),
+    "ray.tune.trainable.trainable_fn_utils": (_OUTSIDE, "skate.tune"),
     "ray.tune.trial": ("skate.tune.experiment.trial", "skate.tune.experiment.export_format"),
     "ray.tune.trial_runner": ("skate.compat.parts.tuning.runner",),
     "ray.tune.utils.callback": ("skate.compat.parts.tuning.callbacks",),

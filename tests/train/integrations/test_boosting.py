@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 from typing import Any
 
 import lightgbm
@@ -14,6 +15,7 @@ import xgboost
 
 import skate.data
 from skate import train, tune
+from skate._run.context import SessionInfo, TrainContext
 from skate.data.preprocessors import StandardScaler
 from skate.predict import BatchPredictor, LightGBMPredictor, XGBoostPredictor
 from skate.train import CheckpointConfig, FailureConfig, ScalingConfig
@@ -307,3 +309,22 @@ def test_frames_of_arrow():
     normal = normalize_pandas_for_lightgbm(table)
     assert list(map(str, normal.dtypes)) == ["Int32", "UInt8", "Float64", "boolean", "float64"]
     assert lightgbm.Dataset(normal, params={"verbosity": -1}).construct().num_data() == 2
+
+
+class _Booster:
+    """A model that any library could have made."""
+
+    def save_model(self, path: str) -> None:
+        Path(path).write_text("trees")
+
+
+@pytest.mark.parametrize(("rank", "saves"), [(None, True), (0, True), (1, False)])
+@pytest.mark.parametrize("callback", [XGBoostReports, LightGBMReports])
+def test_the_first_worker_saves_the_model(monkeypatch, callback, rank, saves):
+    context = TrainContext(SessionInfo(world_rank=rank))
+    monkeypatch.setattr(train, "get_context", lambda: context)
+    made = callback(filename="model.txt")
+    with made._get_checkpoint(_Booster()) as checkpoint:
+        assert (checkpoint is not None) == saves
+        if checkpoint is not None:
+            assert Path(checkpoint.path, "model.txt").read_text() == "trees"

@@ -7,13 +7,14 @@ from typing import Any
 
 import lightgbm
 
-from skate._run.boosting import BoostingCallback, Metrics
+from skate._run.boosting import Metrics
 from skate._run.checkpoint import Checkpoint
+from skate.train._boosting_callback import TrainBoostingCallback
 
 MODEL_FILE = "model.txt"
 
 
-class TrainReportCallback(BoostingCallback):
+class TrainReportCallback(TrainBoostingCallback):
     """For `lightgbm.train(…, callbacks=[TrainReportCallback()])`: reports the metrics of each
     iteration, as "validation-l2", and the model every `frequency` iterations and at the end."""
 

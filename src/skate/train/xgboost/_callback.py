@@ -7,13 +7,13 @@ from typing import Any
 
 import xgboost
 
-from skate._run.boosting import BoostingCallback
 from skate._run.checkpoint import Checkpoint
+from skate.train._boosting_callback import TrainBoostingCallback
 
 MODEL_FILE = "model.ubj"
 
 
-class TrainReportCallback(BoostingCallback, xgboost.callback.TrainingCallback):
+class TrainReportCallback(TrainBoostingCallback, xgboost.callback.TrainingCallback):
     """For `xgboost.train(…, callbacks=[TrainReportCallback()])`: reports the metrics of each
     iteration, as "validation-rmse", and the model every `frequency` iterations and at the end."""
 

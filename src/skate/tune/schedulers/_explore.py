@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from skate._run.config_checks import WrongKindError
 from skate._run.types import Config
 from skate.tune.search.sample import Domain
 from skate.tune.search.variant_generator import format_vars
@@ -30,6 +31,7 @@ def explore(
         elif isinstance(space, (list, tuple)):
             new[key], operations[key] = _step(config[key], space, resample_probability)
         else:
+            check_space(key, space)
             new[key], operations[key] = _scale(
                 config[key], space, resample_probability, perturbation_factors
             )
@@ -38,6 +40,15 @@ def explore(
         if new is None:
             raise ValueError("custom_explore_fn must return the new configuration; got None")
     return new, operations
+
+
+def check_space(name: str, space: object) -> None:
+    """Refuse what no value can be drawn from."""
+    if not isinstance(space, (list, tuple, Domain)) and not callable(space):
+        raise WrongKindError(
+            f"hyperparam_mutations takes lists, tuples, dictionaries, domains and functions; "
+            f"got {name}={space!r}"
+        )
 
 
 def _step(value: Any, options: Any, resample_probability: float) -> tuple[Any, str]:

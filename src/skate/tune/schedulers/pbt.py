@@ -14,10 +14,16 @@ from skate._core import notices
 from skate._run.types import Config, MetricsLike, ResultRow
 from skate._run.values import to_json
 from skate.tune.error import TuneError
-from skate.tune.schedulers._explore import explore, fill, mutated_part, perturbed_tag
+from skate.tune.schedulers._explore import (
+    check_space,
+    explore,
+    fill,
+    mutated_part,
+    perturbed_tag,
+)
 from skate.tune.schedulers.trial_scheduler import PAUSED, PENDING, FIFOScheduler, TrialScheduler
 from skate.tune.search._files import write_atomically
-from skate.tune.search.sample import Domain, Function
+from skate.tune.search.sample import Function
 from skate.tune.search.search_generator import SearchGenerator
 
 if TYPE_CHECKING:
@@ -382,11 +388,7 @@ def _check_mutations(mutations: dict[str, object], custom: object) -> None:
                 f"hyperparam_mutations cannot use sample_from ({name!r}): give a function without "
                 f"arguments, or tune.uniform and the like"
             )
-        if not isinstance(space, (list, tuple, Domain)) and not callable(space):
-            raise TypeError(
-                f"hyperparam_mutations takes lists, tuples, dictionaries, domains and functions; "
-                f"got {name}={space!r}"
-            )
+        check_space(name, space)
 
 
 def _flat(mutations: Mapping[str, object], above: str = "") -> Iterator[tuple[str, object]]:
