@@ -27,7 +27,7 @@ _pandas = try_import("pandas", "data")
 _extensions: Any = _pandas.api.extensions
 
 
-@_extensions.register_extension_dtype  # type: ignore[untyped-decorator]
+@_extensions.register_extension_dtype
 class TensorDtype(_extensions.ExtensionDtype):  # type: ignore[misc]
     """The shape and type of the tensors; None for each dimension in which they differ."""
 
