@@ -334,3 +334,26 @@ def test_expressions_are_evaluated_where_ray_does_it():
     assert eval_expr(doubled, pa.table({"a": [1, 2]})).to_pylist() == [2, 4]
     assert list(eval_expr(doubled, pd.DataFrame({"a": [1, 2]}))) == [2, 4]
     assert eval_expr(lit(5), pa.table({"a": [1]})) == 5
+
+
+def test_constants_of_the_settings():
+    from ray.data.context import (
+        DEFAULT_ENABLE_PROGRESS_BARS,
+        DEFAULT_TARGET_MAX_BLOCK_SIZE,
+        MAX_SAFE_BLOCK_SIZE_FACTOR,
+        DataContext,
+    )
+
+    assert DataContext().target_max_block_size == DEFAULT_TARGET_MAX_BLOCK_SIZE
+    assert DEFAULT_ENABLE_PROGRESS_BARS
+    assert MAX_SAFE_BLOCK_SIZE_FACTOR > 1
+    with pytest.raises(ImportError):
+        from ray.data.context import DEFAULT_TARGET_BLOCKS  # noqa: F401
+
+
+def test_blocks_of_arrays_under_the_name_of_the_inside():
+    import numpy as np
+    from ray.data._internal.arrow_block import ArrowBlockAccessor
+
+    block = ArrowBlockAccessor.numpy_to_block({"a": np.arange(6).reshape(3, 2)})
+    assert ArrowBlockAccessor.for_block(block).to_numpy("a").shape == (3, 2)

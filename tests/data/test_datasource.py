@@ -7,7 +7,13 @@ import pytest
 import skate
 import skate.data
 from skate.data.block import BlockMetadata
-from skate.data.datasource import Datasource, FileBasedDatasource, Partitioning, ReadTask
+from skate.data.datasource import (
+    Datasource,
+    FileBasedDatasource,
+    Partitioning,
+    RandomIntRowDatasource,
+    ReadTask,
+)
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -112,3 +118,10 @@ def test_no_file_with_such_an_ending(tmp_path):
     (tmp_path / "a.txt").write_text("hello")
     with pytest.raises(ValueError, match=r"No input files found .* extensions: \['csv'\]"):
         FileBasedDatasource(tmp_path, file_extensions=["csv"])
+
+
+def test_random_integers():
+    dataset = skate.data.read_datasource(RandomIntRowDatasource(10, 2), override_num_blocks=3)
+    rows = dataset.take_all()
+    assert (len(rows), dataset.count(), dataset.columns()) == (10, 10, ["c_0", "c_1"])
+    assert len({number for row in rows for number in row.values()}) == 20

@@ -122,3 +122,26 @@ class TestPandas:
         for found in (dataset, skate.data.read_parquet(tmp_path)):
             for row, tensor in zip(found.take_all(), tensors, strict=True):
                 np.testing.assert_array_equal(row["t"], tensor + 1)
+
+    @pytest.mark.parametrize("tensors", [CUBES, RAGGED], ids=["one shape", "several shapes"])
+    def test_a_table_of_a_frame_becomes_that_frame_again(self, tensors):
+        frame = pd.DataFrame({"n": range(len(tensors)), "t": TensorArray(tensors)})
+        back = pa.Table.from_pandas(frame).slice(1).to_pandas()
+        pd.testing.assert_frame_equal(back, frame[1:].reset_index(drop=True))
+
+    @pytest.mark.parametrize("tensors", [CUBES, RAGGED], ids=["one shape", "several shapes"])
+    def test_columns_of_tensors_stay_such_if_the_settings_say_so(self, tensors):
+        frame = pd.DataFrame({"n": range(len(tensors)), "t": TensorArray(tensors)})
+        kinds: list[object] = []
+
+        def note(batch):
+            kinds.append(batch["t"].dtype)
+            return batch
+
+        for casts in (True, False):
+            settings = DataContext.get_current().copy()
+            settings.enable_tensor_extension_casting = casts
+            with DataContext.current(settings):
+                found = skate.data.from_pandas(frame).map_batches(note, batch_format="pandas")
+                kinds.append(found.to_pandas()["t"].dtype)
+        assert kinds == [np.dtype(object)] * 2 + [frame["t"].dtype] * 2

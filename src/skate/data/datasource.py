@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from skate._core.public_names import name_publicly
@@ -26,7 +28,9 @@ from skate.data._io.sinks import (
     WriteResult,
     WriteReturnType,
 )
+from skate.data.block import BlockMetadata
 from skate.data.sources.files import FileShuffleConfig
+from skate.data.sources.generated import spans
 
 if TYPE_CHECKING:
     from skate.data._expressions.expression import Expr
@@ -36,8 +40,8 @@ if TYPE_CHECKING:
 __all__ = [
     "BlockBasedFileDatasink", "Datasink", "Datasource", "DummyOutputDatasink",
     "FileBasedDatasource", "FileShuffleConfig", "FilenameProvider", "PartitionStyle",
-    "Partitioning", "PathPartitionFilter", "PathPartitionParser", "ReadTask", "Reader",
-    "RowBasedFileDatasink", "SaveMode", "WriteResult", "WriteReturnType",
+    "Partitioning", "PathPartitionFilter", "PathPartitionParser", "RandomIntRowDatasource",
+    "ReadTask", "Reader", "RowBasedFileDatasink", "SaveMode", "WriteResult", "WriteReturnType",
 ]  # fmt: skip
 
 
@@ -194,6 +198,52 @@ class Datasource:
             **read_args: What `read_datasource` was given besides.
         """
         raise TypeError(f"{type(self).__name__} must override get_read_tasks")
+
+
+class RandomIntRowDatasource(Datasource):
+    """Rows of random integers, in columns `c_0`, `c_1` and so on.
+
+    Args:
+        n: How many rows.
+        num_columns: How many columns.
+    """
+
+    def __init__(self, n: int, num_columns: int) -> None:
+        self._rows = n
+        self._names = [f"c_{number}" for number in range(num_columns)]
+
+    def estimate_inmemory_data_size(self) -> int:
+        """Return how many bytes all rows have."""
+        return self._rows * len(self._names) * 8
+
+    def get_read_tasks(
+        self,
+        parallelism: int,
+        per_task_row_limit: int | None = None,
+        data_context: DataContext | None = None,
+    ) -> list[ReadTask]:
+        """Divide the rows into pieces.
+
+        Args:
+            parallelism: About how many pieces.
+            per_task_row_limit: How many rows are needed of each; None is all.
+            data_context: The settings of the dataset.
+        """
+        schema = pa.schema([(name, pa.int64()) for name in self._names])
+        return [
+            ReadTask(
+                partial(self._blocks, stop - start),
+                BlockMetadata(stop - start, (stop - start) * len(self._names) * 8),
+                schema,
+                per_task_row_limit,
+            )
+            for start, stop in spans(self._rows, parallelism)
+        ]
+
+    def _blocks(self, rows: int) -> list[Block]:
+        random = np.random.default_rng()
+        most = np.iinfo(np.int64).max
+        return [pa.table({name: random.integers(0, most, rows) for name in self._names})]
 
 
 class FileReader:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from skate._core.arrays import Array
+    from skate.data._arrow.pandas_tensors import TensorArray
 
 Block: TypeAlias = pa.Table
 Batch: TypeAlias = Any  # a dictionary of arrays, a pandas or polars frame, or an Arrow table
@@ -158,14 +159,15 @@ def numpy_of(block: Block, writable: bool = False) -> dict[str, Array]:
 
 
 def pandas_of(block: Block) -> pandas.DataFrame:
-    """A frame; each tensor is an array in a cell."""
+    """A frame; each tensor is an array in a cell, or a column of them a `TensorArray` if the
+    settings say so."""
     pandas = try_import("pandas", "data")
     special = [f.name for f in block.schema if is_tensor(f.type) or is_object(f.type)]
     frame = block.drop_columns(special).to_pandas() if special else block.to_pandas()
     if not special:
         return frame
     parts = {
-        name: pandas.Series(_cells(block[name]), dtype=object, index=range(len(block)))
+        name: pandas.Series(_cells(block[name]), index=range(len(block)))
         if name in special
         else frame[name]
         for name in block.column_names
@@ -173,7 +175,13 @@ def pandas_of(block: Block) -> pandas.DataFrame:
     return pandas.DataFrame(parts, columns=block.column_names)
 
 
-def _cells(column: pa.ChunkedArray) -> Array:
+def _cells(column: pa.ChunkedArray) -> Array | TensorArray:
+    from skate.data._settings.context import DataContext  # which imports pieces of this package
+
+    if is_tensor(column.type) and not DataContext.get_current().enable_tensor_extension_casting:
+        from skate.data._arrow.pandas_tensors import TensorArray
+
+        return TensorArray(column_to_numpy(column))
     cells = np.empty(len(column), object)
     for number, value in enumerate(column_to_rows(column)):
         cells[number] = value

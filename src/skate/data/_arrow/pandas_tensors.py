@@ -8,18 +8,18 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import pyarrow as pa
 
 from skate._core.optional_imports import try_import
 from skate.data._arrow.tensors import (
     _array_of_objects,
     column_of_array,
     column_of_values,
+    column_to_numpy,
     to_array,
 )
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from skate._core.arrays import Array
 
 
@@ -27,6 +27,7 @@ _pandas = try_import("pandas", "data")
 _extensions: Any = _pandas.api.extensions
 
 
+@_extensions.register_extension_dtype
 class TensorDtype(_extensions.ExtensionDtype):  # type: ignore[misc]
     """The shape and type of the tensors; None for each dimension in which they differ."""
 
@@ -71,6 +72,11 @@ class TensorDtype(_extensions.ExtensionDtype):  # type: ignore[misc]
     @classmethod
     def construct_array_type(cls) -> Any:
         return TensorArray
+
+    def __from_arrow__(self, array: pa.Array | pa.ChunkedArray) -> TensorArray:
+        """Return the column of a table that was made of a frame with tensors."""
+        chunks = getattr(array, "chunks", [array])
+        return TensorArray(column_to_numpy(pa.chunked_array(chunks, array.type)))
 
 
 def _entries(values: Any) -> Array:

@@ -77,6 +77,8 @@ class DataContext(RaySettings, UnsupportedSettings):
         enable_progress_bars: Whether there is a line of progress on a terminal.
         checkpoint_config: A `CheckpointConfig`, or a dictionary of its arguments: writes note the
             ids of rows, and leave out those that are noted; None does not.
+        enable_tensor_extension_casting: Whether tensors in frames of pandas are arrays in cells;
+            otherwise each column of them is a `TensorArray`.
         plain_rows: Whether rows that are no dictionaries come back from take and iter_rows as they
             are, and not as `{"item": value}`; None: not in programs that `import ray`.
         execution_options: How datasets are executed.
@@ -99,7 +101,7 @@ class DataContext(RaySettings, UnsupportedSettings):
     `gpu_shuffle_spill_memory_limit`, `gpu_shuffle_setup_timeout_s`, `scheduling_strategy`,
     `scheduling_strategy_large_args`, `large_args_threshold`, `use_polars_sort`,
     `use_legacy_dataset_ids`, `decoding_size_estimation`, `use_datasource_v2`,
-    `enable_tensor_extension_casting`, `arrow_fixed_shape_tensor_format`, `use_arrow_tensor_v2`,
+    `arrow_fixed_shape_tensor_format`, `use_arrow_tensor_v2`,
     `enable_fallback_to_arrow_object_ext_type`, `enable_auto_log_stats`, `verbose_stats_logs`,
     `accurate_map_phase_timing`, `per_stage_map_timing`, `trace_allocations`, `use_ray_tqdm`,
     `enable_operator_progress_bars`, `enable_progress_bar_name_truncation`,
@@ -166,6 +168,9 @@ class DataContext(RaySettings, UnsupportedSettings):
     """A line of progress on a terminal; never elsewhere."""
     checkpoint_config: CheckpointConfig | None = None
     """Writes note the ids of rows, and leave out those that are noted; None: they do not."""
+    enable_tensor_extension_casting: bool = True
+    """Whether tensors in frames of pandas are arrays in cells; otherwise each column of them is a
+    `TensorArray`."""
     plain_rows: bool | None = None
     """True: rows that are no dictionaries come back from take and iter_rows as they are. False: as
     `{"item": value}`, as maps see them. None: False in programs that `import ray`."""

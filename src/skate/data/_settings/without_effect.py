@@ -82,7 +82,6 @@ class RaySettings:
     use_legacy_dataset_ids: bool = False
     decoding_size_estimation: bool = True
     use_datasource_v2: bool = True
-    enable_tensor_extension_casting: bool = True
     arrow_fixed_shape_tensor_format: Any = FixedShapeTensorFormat.ARROW_NATIVE
     use_arrow_tensor_v2: bool = True
     enable_fallback_to_arrow_object_ext_type: bool | None = None

@@ -15,6 +15,7 @@ from skate.data._arrow.blocks import block_of_batch, block_of_rows, common_schem
 from skate.data._arrow.blocks import compact as combine_chunks
 from skate.data._expressions.text import parse
 from skate.data._io.paths import resolve
+from skate.data.block import BlockAccessor
 
 KiB, MiB, GiB = 1 << 10, 1 << 20, 1 << 30
 FILE_SIZE_FETCH_PARALLELIZATION_THRESHOLD = 16
@@ -31,6 +32,15 @@ class JoinType(Enum):
     RIGHT_SEMI = "right_semi"
     LEFT_ANTI = "left_anti"
     RIGHT_ANTI = "right_anti"
+
+
+class ArrowBlockAccessor(BlockAccessor):
+    """A block in the form that you like, under the name that Ray has for blocks of Arrow."""
+
+    @staticmethod
+    def numpy_to_block(batch: object) -> Any:
+        """The block of a dictionary of arrays."""
+        return block_of_batch(batch)
 
 
 class DelegatingBlockBuilder:
@@ -203,6 +213,7 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "ArrowBlockAccessor",
     "DelegatingBlockBuilder",
     "ExpressionEvaluator",
     "GiB",
