@@ -12,7 +12,8 @@ import pytest
 import skate
 import skate.data
 from skate.data._execution.compute import TaskPoolStrategy
-from skate.data._execution.stages import RemoteJob, TaskPool
+from skate.data._execution.jobs import RemoteJob
+from skate.data._execution.stages import TaskPool
 from skate.data._execution.stats import StageStats
 from skate.data._execution.transforms import TransformChain, bytes_of, portions
 from tests.support import Tally, eventually, local_only
@@ -143,3 +144,25 @@ def test_jobs_that_wait_for_their_turn_begin_when_a_first_one_has_ended() -> Non
         job.poll(stats)
     assert stats.rows == 1
     assert pool.has_room(pool.window, 0)
+
+
+@local_only
+@pytest.mark.init(num_cpus=2)
+@pytest.mark.parametrize("after", [{"num_cpus": 1}, {"num_cpus": 1, "concurrency": 1}], ids=str)
+def test_jobs_that_hold_what_the_next_stage_needs_run_to_their_end(
+    after: Any, context: skate.data.DataContext
+) -> None:
+    def many(batch: Any) -> Any:
+        for number in range(40):
+            yield {"number": np.array([number])}
+
+    class Same:
+        def __call__(self, batch: Any) -> Any:
+            return batch
+
+    function = Same if "concurrency" in after else lambda batch: batch
+    context.target_max_block_size = 1  # a block for each number: more than are held
+    needs = {"num_cpus": 1} if "concurrency" in after else {"num_cpus": 2}
+    made = skate.data.range(2, override_num_blocks=2).map_batches(many, batch_size=None, **needs)
+    found = made.map_batches(function, batch_size=None, **after).take_all()
+    assert sorted(row["number"] for row in found) == sorted([*range(40)] * 2)

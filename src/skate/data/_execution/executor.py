@@ -25,6 +25,7 @@ from skate._facade.api import works_elsewhere
 from skate.data._execution.bundles import Bundle, Hoard, bundle_of, even_bundles
 from skate.data._execution.compute import ActorPoolStrategy, Compute, TaskPoolStrategy
 from skate.data._execution.early_exit import Departure, close_early
+from skate.data._execution.jobs import RemoteJob, ThreadJob
 from skate.data._execution.partitions import (
     ExchangePart,
     Gathering,
@@ -38,10 +39,8 @@ from skate.data._execution.progress import Progress
 from skate.data._execution.reports import report
 from skate.data._execution.stages import (
     Actors,
-    RemoteJob,
     Stage,
     TaskPool,
-    ThreadJob,
     ThreadPool,
     chain_here,
     demand_of,
@@ -56,6 +55,7 @@ from skate.data._relational.scans import is_scan
 from skate.data._settings.context import DataContext
 
 QUIET_SECONDS = 10.0  # after which it is worth a look at why nothing moves
+_STALLED_SECONDS = 0.5  # after which jobs may wait for what others hold that wait for them
 SMALL_LIMIT = 10_000  # rows; up to here the next file is read only when it is needed
 
 
@@ -334,7 +334,8 @@ class PlanExecution:
                 elif last.exhausted or departure.declared:
                     return
                 else:
-                    _await_any([stage for stage in stages if not stage.is_full(limit)])
+                    full = [stage for stage in stages if stage.is_full(limit)]
+                    _await_any([stage for stage in stages if stage not in full], full)
         finally:
             for stage in stages:
                 stage.close()
@@ -401,16 +402,30 @@ def _cancel(stages: list[Stage]) -> None:
             job.cancel()
 
 
-def _await_any(stages: list[Stage]) -> None:
-    """Until some job at the head of its stage has something new."""
+def _await_any(stages: list[Stage], full: list[Stage]) -> None:
+    """Until some job at the head of its stage has something new.
+
+    Those of the full stages are held back. Where they hold the resources that the others wait for,
+    nothing would ever move: then they go on, beyond what is to wait in memory.
+    """
     heads = [stage.running[0] for stage in stages if stage.running]
     if len(heads) == 1 and isinstance(heads[0], ThreadJob):
         heads[0].wait()
         return
     generators = [job.generator for job in heads if isinstance(job, RemoteJob)]
-    if generators and not skate.wait(generators, timeout=QUIET_SECONDS)[0]:
-        _warn_if_starved([stage.workers for stage in stages])
-        skate.wait(generators)
+    if not generators or skate.wait(generators, timeout=_STALLED_SECONDS)[0]:
+        return
+    if _make_way(stages, full) or skate.wait(generators, timeout=QUIET_SECONDS)[0]:
+        return
+    _warn_if_starved([stage.workers for stage in stages])
+    while not skate.wait(generators, timeout=QUIET_SECONDS)[0]:
+        if _make_way(stages, full):
+            return
+
+
+def _make_way(stages: list[Stage], full: list[Stage]) -> bool:
+    starved = bool(full) and any(stage.is_starved() for stage in stages if stage.running)
+    return starved and any(stage.make_way() for stage in full)
 
 
 def _warn_if_starved(workers: Sequence[TaskPool | Actors | ThreadPool]) -> None:

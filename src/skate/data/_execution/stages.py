@@ -12,10 +12,9 @@ from __future__ import annotations
 import threading
 import time
 import warnings
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
 
@@ -25,6 +24,7 @@ from skate.data._arrow.blocks import Block, concat
 from skate.data._execution.allocation import keep_memory
 from skate.data._execution.bundles import Bundle, bundle_of
 from skate.data._execution.compute import ActorPoolStrategy, TaskPoolStrategy
+from skate.data._execution.jobs import RemoteJob, StageJob, ThreadJob
 from skate.data._execution.partitions import ExchangePart, PartShape, has_nodes, tasks_at_a_time
 from skate.data._execution.stats import StageStats
 from skate.data._execution.transforms import SourceTask, TransformChain
@@ -48,94 +48,6 @@ def stream_chain(chain: TransformChain, payloads: Sequence[object]) -> Iterator[
     return chain.settings.during(chain.stream(payloads))
 
 
-# -- jobs ---------------------------------------------------------------------------------------
-
-
-class StageJob(ABC):
-    """One run of a chain. `poll` gives the blocks that are finished; `done` when no more come."""
-
-    done = False
-    start: int | None = None  # see `Bundle.start`; of what comes out first
-    pieces = 0  # of input that it was given
-
-    @abstractmethod
-    def poll(self, stats: StageStats) -> list[Bundle]:
-        """What is new, without waiting."""
-
-    def end(self) -> None:
-        """No more will come of it."""
-        self.done = True
-
-    @abstractmethod
-    def cancel(self) -> None:
-        """Nobody wants the rest."""
-
-
-class RemoteJob(StageJob):
-    """A run elsewhere, which sends its blocks one by one: a function may make much of little."""
-
-    def __init__(self, generator: Any, on_end: Callable[[], None] | None = None) -> None:
-        self.generator = generator
-        self.on_end = on_end
-        self._block: skate.ObjectRef[Any] | None = None
-
-    def poll(self, stats: StageStats) -> list[Bundle]:
-        while self._next_is_there():
-            try:
-                ref = next(self.generator)
-            except StopIteration:
-                self.end()
-                if self._block is not None:  # without its meta: the error that ended the job
-                    skate.get(self._block)
-                return []
-            if self._block is None:
-                self._block = ref
-                continue
-            rows, size, seconds, *place = skate.get(ref)
-            stats.add(rows, size, seconds)
-            block, self._block = self._block, None
-            return [Bundle(None, block, rows, size, *place)]
-        return []
-
-    def _next_is_there(self) -> bool:
-        return not self.done and bool(skate.wait([self.generator], timeout=0)[0])
-
-    def end(self) -> None:
-        if not self.done and self.on_end is not None:
-            self.on_end()
-        # It knows the actor, which has to go although a traceback that is kept shows this job.
-        self.on_end = None
-        super().end()
-
-    def cancel(self) -> None:
-        self.on_end = None
-        if not self.done:
-            self.generator.close()
-
-
-class ThreadJob(StageJob):
-    """A run in a thread of this process."""
-
-    def __init__(self, future: Future[tuple[list[Block], float]]) -> None:
-        self.future = future
-
-    def wait(self) -> None:
-        wait([self.future])
-
-    def poll(self, stats: StageStats) -> list[Bundle]:
-        if not self.future.done():
-            return []
-        self.done = True
-        blocks, seconds = self.future.result()
-        found = list(map(bundle_of, blocks))
-        for bundle in found:
-            stats.add(bundle.rows, bundle.size, seconds / len(found))
-        return found
-
-    def cancel(self) -> None:
-        self.future.cancel()
-
-
 # -- where jobs run -----------------------------------------------------------------------------
 
 
@@ -150,6 +62,7 @@ class TaskPool:
             yield from stream_chain(chain, payloads)
 
         self.chain = chain
+        self.demand = demand_of(options)
         options = {"num_cpus": 0, **_STREAMING, **options, "name": chain.name}
         self._stream = skate.remote(stream).options(**options)
         self._is_placed = "scheduling_strategy" in options
@@ -181,6 +94,19 @@ class TaskPool:
 
     def close(self) -> None:
         pass
+
+    def is_starved(self, job: RemoteJob) -> bool:
+        """Whether a job has no place yet, because others hold the resources."""
+        if not self.demand:
+            return False
+        from skate.util.state import list_tasks
+
+        task = job.generator._generator_ref.task_id().hex()
+        try:
+            rows = list_tasks(filters=[("task_id", "=", task)])
+        except Exception:  # a Ray cluster tells it only if it has a dashboard
+            return False
+        return any(row["state"] == "PENDING_NODE_ASSIGNMENT" for row in rows)
 
 
 class _Mapper:
@@ -362,21 +288,43 @@ class Stage:
         self.input_ended = False
         self._waiting: list[Any] = []
         self._rows = 0
+        self._ends_first: StageJob | None = None  # see `make_way`
         self._may_fail = may_fail
         self._empty: Bundle | None = None  # a block without rows, for its columns
         self._had_rows = False
         self._keeps_empty_blocks = bool(workers.chain.keeps_empty_blocks)
 
     def has_room(self, limit_bytes: float) -> bool:
-        if self.input_ended or self.is_full(limit_bytes):
+        if self.input_ended or self._has_enough(limit_bytes):
             return False
         return self.workers.has_room(len(self.running), len(self.finished))
 
     def is_full(self, limit_bytes: float) -> bool:
-        """Whether enough waits for the next stage: then jobs that run are held back as well."""
+        """Whether jobs that run are held back, because enough waits for the next stage."""
+        if self._ends_first is not None and self.running and self.running[0] is self._ends_first:
+            return False
+        return self._has_enough(limit_bytes)
+
+    def _has_enough(self, limit_bytes: float) -> bool:
         if len(self.finished) > self.workers.window + 1:
             return True
         return bool(self.finished) and sum(b.size for b in self.finished) > limit_bytes
+
+    def is_starved(self) -> bool:
+        """Whether its next job has no place yet, because others hold the resources."""
+        if isinstance(self.workers, Actors):
+            return self.workers.is_starved()
+        first = self.running[0] if self.running else None
+        if not isinstance(self.workers, TaskPool) or not isinstance(first, RemoteJob):
+            return False
+        return self.workers.is_starved(first)
+
+    def make_way(self) -> bool:
+        """Let the first job run to its end whatever waits for the next stage, if it is a task
+        that holds resources; return whether it is."""
+        holds = isinstance(self.workers, TaskPool) and bool(self.workers.demand and self.running)
+        self._ends_first = self.running[0] if holds else None
+        return holds
 
     def add(self, item: Bundle | SourceTask | ExchangePart) -> None:
         """Take input; small blocks are collected until they make a batch."""
