@@ -20,13 +20,15 @@ class Alias(types.ModuleType):
         super().__init__(name)
         self.__dict__["_replaced"] = {}  # what the homes had before something was set
         self.__dict__["__path__"] = []  # so that importing what is missing comes to the finder
+        # A function of the module, as plain modules have it: who lists functions finds it.
+        self.__dict__["__getattr__"] = lambda name: self._find(name)
 
     def fill(self, homes: tuple[types.ModuleType, ...]) -> None:
         """Look names up in these modules from now on."""
         self.__dict__["_homes"] = homes
         self.__doc__ = homes[0].__doc__
 
-    def __getattr__(self, name: str) -> Any:
+    def _find(self, name: str) -> Any:
         if name == "__all__":  # or `from ray.x import *` would find nothing
             return sorted({public for home in self._homes for public in _public_names(home)})
         for home in self._homes:
@@ -87,7 +89,7 @@ class Alias(types.ModuleType):
         return importlib.import_module, (self.__name__,)
 
     def __dir__(self) -> list[str]:
-        names = {*self.__dict__, *(name for home in self._homes for name in dir(home))}
+        names = {*self.__dict__, *(name for home in self._homes for name in _listed_names(home))}
         return sorted(names - {"_homes", "_replaced"})
 
     def _home_of(self, name: str) -> types.ModuleType:
@@ -119,6 +121,15 @@ class UnknownAlias(Alias):
 def _is_private(name: str) -> bool:
     """Whether it is a `_name`; `_repr_html_` and the like ask what an object can do."""
     return name.startswith("_") and not name.startswith("__") and not name.endswith("_")
+
+
+def _listed_names(module: types.ModuleType) -> list[str]:
+    """Return what `dir` lists: of a module that says what is public, not what it is made of."""
+    names = [name for name in dir(module) if name.isidentifier()]
+    public = getattr(module, "__all__", None)
+    if public is None:
+        return names
+    return [name for name in names if name in public or name.startswith("__")]
 
 
 def _public_names(module: types.ModuleType) -> list[str]:
