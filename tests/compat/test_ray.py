@@ -353,3 +353,17 @@ def test_what_is_of_java_says_so(as_ray: None) -> None:
         ray.java_function("Math", "add")
     with pytest.raises(NotImplementedError, match="the class Counter is of Java"):
         ray.java_actor_class("Counter")
+
+
+def test_a_module_may_be_called_annotations(as_ray: None) -> None:
+    import ray.util
+    import ray.util.annotations
+
+    assert ray.util.annotations.PublicAPI(print) is print
+
+
+def test_memory_in_use_is_less_than_there_is(as_ray: None) -> None:
+    from ray._private.utils import estimate_available_memory, get_system_memory, get_used_memory
+
+    assert 0 < get_used_memory() < get_system_memory()
+    assert 0 < estimate_available_memory() < get_system_memory()

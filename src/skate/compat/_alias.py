@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import __future__
+
 import importlib
 import types
 from typing import Any, NoReturn
@@ -36,6 +38,8 @@ class Alias(types.ModuleType):
                 value = getattr(home, name)
             except AttributeError:
                 continue
+            if isinstance(value, __future__._Feature):
+                continue  # `annotations`, which is also the name of modules
             child = f"{self.__name__}.{name}"
             if isinstance(value, Absent):
                 return self._child(name) if has_home(child) else Absent(child, reason_of(child))
@@ -98,7 +102,8 @@ class Alias(types.ModuleType):
     def _is_function(self, name: str) -> bool:
         for home in self._homes:
             if name in vars(home) or name in getattr(home, "__all__", ()):  # some load it later
-                return not isinstance(getattr(home, name), types.ModuleType)
+                value = getattr(home, name)
+                return not isinstance(value, (types.ModuleType, __future__._Feature))
         return False
 
 
