@@ -1,7 +1,6 @@
 """A module under another name: what it offers is looked up in its homes."""
 
 from __future__ import annotations
-
 import __future__
 
 import importlib

@@ -1,4 +1,4 @@
-"""Names that `ray` had before 2.0 and programs of that time call; `dir(ray)` lists none of them."""
+"""Names that `ray` had before 2.0 and programs of that time call; `dir(ray)` lists none."""
 
 from __future__ import annotations
 
