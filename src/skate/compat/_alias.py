@@ -37,8 +37,8 @@ class Alias(types.ModuleType):
                 value = getattr(home, name)
             except AttributeError:
                 continue
-            if isinstance(value, __future__._Feature):
-                continue  # `annotations`, which is also the name of modules
+            if _is_future(value):
+                continue
             child = f"{self.__name__}.{name}"
             if isinstance(value, Absent):
                 return self._child(name) if has_home(child) else Absent(child, reason_of(child))
@@ -102,7 +102,7 @@ class Alias(types.ModuleType):
         for home in self._homes:
             if name in vars(home) or name in getattr(home, "__all__", ()):  # some load it later
                 value = getattr(home, name)
-                return not isinstance(value, (types.ModuleType, __future__._Feature))
+                return not (isinstance(value, types.ModuleType) or _is_future(value))
         return False
 
 
@@ -137,5 +137,12 @@ def _listed_names(module: types.ModuleType) -> list[str]:
 
 
 def _public_names(module: types.ModuleType) -> list[str]:
-    names = getattr(module, "__all__", vars(module))
+    names = getattr(module, "__all__", None)
+    if names is None:
+        names = [name for name, value in vars(module).items() if not _is_future(value)]
     return [name for name in names if not name.startswith("_")]
+
+
+def _is_future(value: object) -> bool:
+    """Whether it is `annotations` of `__future__`, which is also the name of modules."""
+    return isinstance(value, __future__._Feature)
