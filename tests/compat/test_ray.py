@@ -329,3 +329,42 @@ class TestShapes:
         from skate.util.joblib._backend import SkateBackend
 
         assert RayBackend is SkateBackend
+
+
+def test_what_is_listed_is_what_programs_may_use(as_ray: None) -> None:
+    import inspect
+
+    import ray
+    import ray.util
+
+    functions = {name for name, _ in inspect.getmembers(ray, inspect.isfunction)}
+    assert functions >= {"get", "remote", "client", "java_function", "__getattr__"}
+    assert not functions & {"lazy_names", "name_publicly", "profile", "register_class"}
+    modules = inspect.getmembers(ray, inspect.ismodule)
+    assert {module.__name__ for _, module in modules} >= {"ray.util"}
+    assert all(module.__name__.startswith("ray.") for _, module in modules)
+    strings = inspect.getmembers(ray, lambda value: isinstance(value, str))
+    assert all(name.startswith("__") for name, _ in strings)
+
+
+def test_what_is_of_java_says_so(as_ray: None) -> None:
+    import ray
+
+    with pytest.raises(NotImplementedError, match=r"Math\.add is of Java.*on Ray itself"):
+        ray.java_function("Math", "add")
+    with pytest.raises(NotImplementedError, match="the class Counter is of Java"):
+        ray.java_actor_class("Counter")
+
+
+def test_a_module_may_be_called_annotations(as_ray: None) -> None:
+    import ray.util
+    import ray.util.annotations
+
+    assert ray.util.annotations.PublicAPI(print) is print
+
+
+def test_memory_in_use_is_less_than_there_is(as_ray: None) -> None:
+    from ray._private.utils import estimate_available_memory, get_system_memory, get_used_memory
+
+    assert 0 < get_used_memory() < get_system_memory()
+    assert 0 < estimate_available_memory() < get_system_memory()

@@ -436,3 +436,36 @@ def test_calls_do_not_begin_in_the_context_of_a_thread_that_waits():
         gate.touch()
         skate.get(asked.end.remote())
     assert set(seen) == {usual} != {5}
+
+
+def test_a_constructor_may_be_async():
+    @skate.remote
+    class Greeter:
+        async def __init__(self, name):
+            await asyncio.sleep(0)
+            self.name = name
+            self.loop = asyncio.get_running_loop()
+
+        def greet(self):
+            return f"hello {self.name}"
+
+        async def is_on_its_loop(self):
+            return asyncio.get_running_loop() is self.loop
+
+    greeter = Greeter.remote("Ada")
+    assert skate.get(greeter.greet.remote()) == "hello Ada"
+    assert skate.get(greeter.is_on_its_loop.remote())
+
+
+def test_an_error_in_an_async_constructor_is_the_answer_to_every_call():
+    @skate.remote
+    class Broken:
+        async def __init__(self):
+            await asyncio.sleep(0)
+            raise ValueError("no such port")
+
+        def greet(self):
+            return "hello"
+
+    with pytest.raises(skate.exceptions.ActorDiedError, match="no such port"):
+        skate.get(Broken.remote().greet.remote())

@@ -61,6 +61,11 @@ def two_of_a_name():
     return Actor.options(name="one of a kind").remote()
 
 
+@skate.remote(num_returns=2)
+def pair_of_three():
+    return 1, 2, 3
+
+
 def inherit():
     class Derived(Actor):
         pass
@@ -119,7 +124,12 @@ WORDS = [
     (lambda: plain.options(num_cpus=-1), ValueError, "resource num_cpus cannot be negative"),
     (lambda: Actor.options(resources={"x": -1}), ValueError, "cannot be negative"),
     (lambda: plain.options(scheduling_strategy=1), TypeError, "Invalid scheduling_strategy"),
-    (lambda: plain.options(retry_exceptions=["x"]), TypeError, "a list of exception classes"),  # type: ignore[list-item]
+    (lambda: plain.options(retry_exceptions=["x"]), ValueError, "a list of exception classes"),  # type: ignore[list-item]
+    (
+        lambda: skate.get(pair_of_three.remote()),
+        ValueError,
+        "Task returned 3 objects, but num_returns=2",
+    ),
     (lambda: skate.get(plain.remote(failing.remote())), KeyError, "could not be computed"),
     (lambda: plain.bind(1).bind(), AttributeError, "bind\\(\\) cannot be used again on"),
     (lambda: InputNode(1), ValueError, "args or kwargs"),

@@ -113,6 +113,7 @@ def test_without_tqdm(manager: Any, monkeypatch: pytest.MonkeyPatch, caplog: Any
     assert [record.message for record in caplog.records] == [
         "bars of progress are shown by tqdm: install it"
     ]
+    assert not manager.bar_groups  # a group is there with its first bar, not before
 
 
 def state(closed: bool) -> dict[str, Any]:

@@ -149,8 +149,9 @@ def test_misuse_of_method() -> None:
     def function() -> None: ...
 
     assert skate.method(function) is function  # type: ignore[arg-type,comparison-overlap]
+    assert skate.method()(function) is function
     with pytest.raises(TypeError, match="keyword"):
-        skate.method()
+        skate.method(2)  # type: ignore[call-overload]
     with pytest.raises(ValueError, match="num_returns"):
         skate.method(num_return=1)
 

@@ -298,7 +298,7 @@ def test_close_lets_work_finish_and_join_waits_for_it(flag: Callable[[str], Flag
     results = [pool.apply_async(after, (gate, i)) for i in range(3)]
     lazy = pool.imap(square, range(50))
     pool.close()
-    with pytest.raises(ValueError, match="closed"):
+    with pytest.raises(ValueError, match="Pool not running: it is closed"):
         pool.apply(square, (1,))
     gate.set()
     pool.join()

@@ -146,9 +146,7 @@ def _retry_exceptions(name: str, value: object) -> bool | tuple[type[BaseExcepti
         return bool(value)
     if not isinstance(value, (list, tuple)):
         raise wrong_type(name, value, allowed)
-    if not all(isinstance(kind, type) for kind in value):
-        raise wrong_type(name, value, allowed)
-    if not all(issubclass(kind, BaseException) for kind in value):
+    if not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in value):
         raise wrong_value(name, value, allowed)
     return tuple(value)
 

@@ -158,20 +158,22 @@ class BarManager:
                 )
 
     def _update(self, state: State) -> None:
-        group = self.bar_groups.setdefault((state["ip"], state["pid"]), BarGroup())
+        process = state["ip"], state["pid"]
+        group = self.bar_groups.get(process) or BarGroup()
         self.unhide_bars()
         known = group.bars_by_uuid.get(state["uuid"])
         if known is None:
             others = [one for one in self.bar_groups.values() if one is not group]
             offset = sum(one.slots_required() for one in others)
             known = group.bars_by_uuid[state["uuid"]] = Bar(state, offset)
+            self.bar_groups[process] = group  # with its bar: others look at it without the lock
         else:
             known.update(state)
         if state["closed"]:
             known.bar.close()
             del group.bars_by_uuid[state["uuid"]]
             if not group.bars_by_uuid:
-                del self.bar_groups[state["ip"], state["pid"]]
+                del self.bar_groups[process]
         self._arrange()
 
     def _arrange(self) -> None:

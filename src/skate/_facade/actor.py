@@ -520,7 +520,7 @@ def method(*args: object, **options: object) -> Any:
             go through shared memory, and need no group.
 
     Raises:
-        TypeError: If there are neither a function nor options, or both.
+        TypeError: If there are a function and options, or something else by position.
         ValueError: If there is no such option, or it does not take that value.
 
     Example:
@@ -534,7 +534,7 @@ def method(*args: object, **options: object) -> Any:
     """
     if len(args) == 1 and callable(args[0]) and not options:
         return args[0]
-    if args or not options:
+    if args:
         raise TypeError(
             "method() takes options by keyword, as in @method(num_returns=2); "
             f"got {args!r}, {options!r}"

@@ -1,6 +1,7 @@
 """A module under another name: what it offers is looked up in its homes."""
 
 from __future__ import annotations
+import __future__
 
 import importlib
 import types
@@ -20,19 +21,23 @@ class Alias(types.ModuleType):
         super().__init__(name)
         self.__dict__["_replaced"] = {}  # what the homes had before something was set
         self.__dict__["__path__"] = []  # so that importing what is missing comes to the finder
+        # A function of the module, as plain modules have it: who lists functions finds it.
+        self.__dict__["__getattr__"] = lambda name: self._find(name)
 
     def fill(self, homes: tuple[types.ModuleType, ...]) -> None:
         """Look names up in these modules from now on."""
         self.__dict__["_homes"] = homes
         self.__doc__ = homes[0].__doc__
 
-    def __getattr__(self, name: str) -> Any:
+    def _find(self, name: str) -> Any:
         if name == "__all__":  # or `from ray.x import *` would find nothing
             return sorted({public for home in self._homes for public in _public_names(home)})
         for home in self._homes:
             try:
                 value = getattr(home, name)
             except AttributeError:
+                continue
+            if _is_future(value):
                 continue
             child = f"{self.__name__}.{name}"
             if isinstance(value, Absent):
@@ -87,7 +92,7 @@ class Alias(types.ModuleType):
         return importlib.import_module, (self.__name__,)
 
     def __dir__(self) -> list[str]:
-        names = {*self.__dict__, *(name for home in self._homes for name in dir(home))}
+        names = {*self.__dict__, *(name for home in self._homes for name in _listed_names(home))}
         return sorted(names - {"_homes", "_replaced"})
 
     def _home_of(self, name: str) -> types.ModuleType:
@@ -96,7 +101,8 @@ class Alias(types.ModuleType):
     def _is_function(self, name: str) -> bool:
         for home in self._homes:
             if name in vars(home) or name in getattr(home, "__all__", ()):  # some load it later
-                return not isinstance(getattr(home, name), types.ModuleType)
+                value = getattr(home, name)
+                return not (isinstance(value, types.ModuleType) or _is_future(value))
         return False
 
 
@@ -121,6 +127,22 @@ def _is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__") and not name.endswith("_")
 
 
+def _listed_names(module: types.ModuleType) -> list[str]:
+    """Return what `dir` lists: of a module that says what is public, not what it is made of."""
+    names = [name for name in dir(module) if name.isidentifier()]
+    public = getattr(module, "__all__", None)
+    if public is None:
+        return names
+    return [name for name in names if name in public or name.startswith("__")]
+
+
 def _public_names(module: types.ModuleType) -> list[str]:
-    names = getattr(module, "__all__", vars(module))
+    names = getattr(module, "__all__", None)
+    if names is None:
+        names = [name for name, value in vars(module).items() if not _is_future(value)]
     return [name for name in names if not name.startswith("_")]
+
+
+def _is_future(value: object) -> bool:
+    """Whether it is `annotations` of `__future__`, which is also the name of modules."""
+    return isinstance(value, __future__._Feature)

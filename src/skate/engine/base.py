@@ -146,6 +146,12 @@ class ClassSpec:
         self.exported: Any = None
 
 
+def unfinished(cls: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Return a new instance of an actor's class, before its `__init__`, which may be async."""
+    has_own_new = getattr(cls, "__new__", None) is not object.__new__
+    return cls.__new__(cls, *args, **kwargs) if has_own_new else cls.__new__(cls)
+
+
 def method_name(cls: type[object], class_name: str, method: str, *, is_async: bool) -> str:
     """The method's name with its module; of async actors, as coroutines have it, qualified."""
     short = f"{class_name}.{method}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate._core.errors import unknown_concurrency_group
 from skate._core.futures import asyncio_future
-from skate.engine.base import ActorOptions, ClassSpec, Context, method_of
+from skate.engine.base import ActorOptions, ClassSpec, Context, method_of, unfinished
 from skate.engine.inline.calls import ActorExit, Arguments, Call, KnownError
 from skate.engine.inline.lanes import Lane
 from skate.engine.inline.loops import LoopThread
@@ -282,9 +282,18 @@ class MethodCall(Call):
 class Construction(MethodCall):
     """The call of a constructor: an error in it is the death of the actor."""
 
-    def invoke(self) -> None:
+    def invoke(self) -> Any:
         args, kwargs = self.arguments.load()
-        self.actor.instance = self.actor.cls.cls(*args, **kwargs)
+        cls = self.actor.cls.cls
+        if inspect.iscoroutinefunction(cls.__init__):
+            return self._construct_later(args, kwargs)
+        self.actor.instance = cls(*args, **kwargs)
+        return None
+
+    async def _construct_later(self, args: Any, kwargs: Any) -> None:
+        made = unfinished(self.actor.cls.cls, args, kwargs)
+        await made.__init__(*args, **kwargs)
+        self.actor.instance = made
 
     def failed(self, error: BaseException) -> SkateError:
         death = ActorDiedError(super().failed(error), self.actor.actor_id)

@@ -135,7 +135,7 @@ class Results:
 
 
 def _wrong_count(wanted: int, given: int) -> ValueError:
-    return ValueError(f"num_returns={wanted}, but the task returned {given} values")
+    return ValueError(f"Task returned {given} objects, but num_returns={wanted}")
 
 
 def _count(num_returns: int | str) -> int:

@@ -292,7 +292,7 @@ def _exactly(value: Any, count: int) -> list[Any]:
 
 
 def _wrong_count(wanted: int, given: int) -> ValueError:
-    return ValueError(f"the function has num_returns={wanted} and returned {given} values")
+    return ValueError(f"Task returned {given} objects, but num_returns={wanted}")
 
 
 def _iterate(items: Any) -> Iterator[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from skate.engine.base import method_of
+from skate.engine.base import method_of, unfinished
 
 if TYPE_CHECKING:
     from skate.engine.local.messages import WorkSettings
@@ -29,16 +29,17 @@ class HostedActor:
         self.label = self.print_label = label
         self.settings = settings
 
-    def construct(self, cls: Any, args: Any, kwargs: Any) -> str:
-        """Make the instance, and return what its own `__repr__` says, or "".
+    def construct(self, cls: Any, args: Any, kwargs: Any) -> Any:
+        """Make the instance, and return what its `__init__` does: a coroutine if it is async.
 
         It is in place before `__init__` runs, which may already ask who it is.
         """
-        has_own_new = getattr(cls, "__new__", None) is not object.__new__
-        made = cls.__new__(cls, *args, **kwargs) if has_own_new else cls.__new__(cls)
-        self.instance = made
-        made.__init__(*args, **kwargs)
-        said = own_repr(made)
+        self.instance = made = unfinished(cls, args, kwargs)
+        return made.__init__(*args, **kwargs)
+
+    def constructed(self) -> str:
+        """Return what the finished actor's own `__repr__` says, or ""."""
+        said = own_repr(self.instance)
         self.print_label = said or self.label
         return said
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from skate._core import serialization
@@ -133,8 +134,16 @@ class Preparation:
         self._title.show(f"{_short(name)}.__init__")
         args, kwargs = self._arguments(id, kind, data, dependencies)
 
-        def construct(*args: Any, **kwargs: Any) -> str:
-            said = self._actor.construct(cls, args, kwargs)
+        def construct(*args: Any, **kwargs: Any) -> Any:
+            begun = self._actor.construct(cls, args, kwargs)
+            return later(begun) if inspect.isawaitable(begun) else constructed()
+
+        async def later(begun: Awaitable[object]) -> str:
+            await begun
+            return constructed()
+
+        def constructed() -> str:
+            said = self._actor.constructed()
             # Calls on other threads do not change the name of this one, which is the process's.
             self._title.show(_short(name))
             return said

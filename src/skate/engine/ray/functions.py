@@ -170,7 +170,7 @@ def split(value: object, count: int) -> list[Any] | None:
         raise TypeError(f"num_returns={count}, but the task returned one {kind}")
     values = [carried(item, "result") for item in value]
     if len(values) != count:
-        raise ValueError(f"num_returns={count}, but the task returned {len(values)} values")
+        raise ValueError(f"Task returned {len(values)} objects, but num_returns={count}")
     return values
 
 

@@ -19,7 +19,14 @@ from ray.experimental import internal_kv
 
 from skate._core.errors import unknown_concurrency_group
 from skate._core.serialization import dumps, loads
-from skate.engine.base import ActorMeta, ActorOptions, CallOptions, ClassSpec, method_of
+from skate.engine.base import (
+    ActorMeta,
+    ActorOptions,
+    CallOptions,
+    ClassSpec,
+    method_of,
+    unfinished,
+)
 from skate.engine.ray.carrying import Carried, attached, carried
 from skate.engine.ray.errors import sent
 from skate.engine.ray.functions import answer, collected, items, split
@@ -52,13 +59,16 @@ class _Host:
     _meta: ActorMeta
 
     def __init__(self, /, *args: object, **kwargs: object) -> None:
-        global _hosted
-        attached()
-        _hosted = self._meta
+        self._announce()
         try:
             self._instance = self._cls(*args, **kwargs)
         except Exception as error:
             raise sent(error, f"{self._meta.class_name}.__init__") from None
+
+    def _announce(self) -> None:
+        global _hosted
+        attached()
+        _hosted = self._meta
 
     def _invoke(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if method == "__ray_ready__":
@@ -193,9 +203,22 @@ def _make(spec: ClassSpec) -> type:
     body.update(_direct_methods(meta), __module__=meta.module)
     if spec.cls.__repr__ is not _PLAIN_REPR:
         body["__repr__"] = _repr_of_instance
+    if inspect.iscoroutinefunction(spec.cls.__init__):
+        body["__init__"] = _async_init
     if hasattr(spec.cls, "__ray_shutdown__"):
         body["__ray_shutdown__"] = _shutdown_of_instance
     return type(meta.class_name, (AsyncHost if meta.is_async else Host,), body)
+
+
+async def _async_init(self: Any, /, *args: object, **kwargs: object) -> None:
+    """Stand in for the host's `__init__` where the user's is async: Ray waits for it too."""
+    self._announce()
+    try:
+        made = unfinished(self._cls, args, kwargs)
+        await made.__init__(*args, **kwargs)
+    except Exception as error:
+        raise sent(error, f"{self._meta.class_name}.__init__") from None
+    self._instance = made
 
 
 def _direct_methods(meta: ActorMeta) -> dict[str, Any]:

@@ -92,7 +92,7 @@ class Dispatcher:
 
     def check_open(self) -> None:
         if self._closed:
-            raise ValueError("the pool is closed; make a new one")
+            raise ValueError("Pool not running: it is closed; make a new one")
         if self._process != os.getpid():
             raise RuntimeError(
                 f"the pool belongs to process {self._process}, which forked this one, and its "

@@ -1,4 +1,4 @@
-"""Names that `ray` had before 2.0 and programs of that time call."""
+"""Names that `ray` had before 2.0 and programs of that time call; `dir(ray)` lists none."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from skate.compat.parts.core.worker import get_dashboard_url as get_dashboard_ur
 from skate.compat.parts.core.worker import get_resource_ids as get_resource_ids
 from skate.util import register_serializer
 from skate.util.profiling import profile as profile
+
+__all__: list[str] = []
 
 PYTHON_MODE = LOCAL_MODE
 global_state = state

@@ -11,6 +11,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 import skate
+from skate._core.machine import memory, memory_gauge
 
 
 def reset_ray_address() -> None:
@@ -46,7 +47,18 @@ def get_num_cpus() -> int:
 
 def get_system_memory() -> int:
     """Bytes."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return memory()
+
+
+def get_used_memory() -> int:
+    """Bytes; 0 where the system does not tell."""
+    use = memory_gauge().read()
+    return use.used if use is not None else 0
+
+
+def estimate_available_memory() -> int:
+    """Bytes."""
+    return memory() - get_used_memory()
 
 
 def is_in_test() -> bool:

@@ -143,6 +143,8 @@ class Requests:
                 "MetricsExportPort": 0,
                 "NodeName": "127.0.0.1",
                 "RuntimeEnvAgentPort": 0,
+                "MetricsAgentPort": 0,
+                "DashboardAgentListenPort": 0,
                 "DeathReason": 0,
                 "DeathReasonMessage": "",
                 "alive": True,
