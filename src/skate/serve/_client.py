@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _lock = threading.RLock()
 _client: Client | None = None
+_orphans: dict[DeploymentID, Router] = {}  # routers that outlived the last controller
 
 
 class Subscription:
@@ -106,7 +107,9 @@ class Client:
         def tell(reporter: str, waiting: float) -> None:
             report.remote(router.id, reporter, "queued", waiting)
 
-        self._queues.watch(router.id, interval, router.waiting, tell)
+        self._queues.watch(
+            router.id, interval, router.waiting, tell, is_urgent=lambda: not router.actors()
+        )
         router.on_queue = self._queues.something_waits
         if router.waiting():
             self._queues.something_waits()
@@ -117,7 +120,13 @@ class Client:
             self._routers.pop(router.id, None)
             if _client is self:
                 _client = None
-        router.close(SkateServeError(f"Serve has been shut down ({type(error).__name__})"))
+            if skate.is_initialized():
+                _orphans[router.id] = router
+        end = SkateServeError(f"Serve has been shut down ({type(error).__name__})")
+        if skate.is_initialized():
+            router.outlive(end)
+        else:
+            router.close(end)
 
 
 def connect() -> Client:
@@ -151,6 +160,7 @@ def use(controller: ControllerHandle) -> Client:
     with _lock:
         if _client is None or _client.controller != controller:
             _client = Client(controller)
+            _orphans.clear()
         return _client
 
 
@@ -159,9 +169,20 @@ def forget() -> None:
     global _client
     with _lock:
         _client = None
+        _orphans.clear()
 
 
 def router_of(id: DeploymentID) -> Router:
-    """Return the router of a deployment, by what this process knows or can find out."""
-    client = _client or connect()
-    return client.router(id)
+    """Return the router of a deployment, by what this process knows or can find out.
+
+    Without a controller, it is the one that knows the replicas which that has left behind.
+
+    Raises:
+        SkateServeError: If there is neither a controller nor such a router.
+    """
+    client = _client or find()
+    if client is None:
+        orphan = _orphans.get(id)
+        if orphan is not None and not orphan.closed:
+            return orphan
+    return (client or connect()).router(id)
