@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ def test_fields_of_other_versions_are_left_out_with_a_warning(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(notices, "_said", set())
-    later = {"min_replicas": 2, "max_replicas": 4, "zzz_of_tomorrow": True}
+    later: dict[str, Any] = {"min_replicas": 2, "max_replicas": 4, "zzz_of_tomorrow": True}
     for made in (AutoscalingConfig(**later), AutoscalingConfig.of("autoscaling_config", later)):
         assert (made.min_replicas, made.max_replicas) == (2, 4)
     assert capsys.readouterr().err.count("no field 'zzz_of_tomorrow'") == 1

@@ -37,7 +37,7 @@ program runs with serve.run stay.
 """
 _ARGUMENT_FORM = "arguments of an application look like KEY=VALUE"
 _THIS_MACHINE = ("", "auto", "local", "localhost", "127.0.0.1", "0.0.0.0")
-_NOTHING_SERVED = {"proxies": {}, "applications": {}, "target_capacity": None}
+_NOTHING_SERVED: dict[str, Any] = {"proxies": {}, "applications": {}, "target_capacity": None}
 _BUILD = "Write a config file for the applications at these import paths."
 
 
