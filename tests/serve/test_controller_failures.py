@@ -106,6 +106,7 @@ def test_handles_do_not_need_the_controller(run_locally: Run) -> None:
 
 def test_handles_outlive_a_controller_that_does_not_come_back(run_locally: Run) -> None:
     handle = run_locally(Model.bind())
+    assert _pid_of(handle) in processes("SERVE_REPLICA")  # from now on it knows them
     eventually(remembers)
     skate.kill(skate.get_actor(CONTROLLER, namespace=NAMESPACE))
     eventually(lambda: processes(CONTROLLER) == [])

@@ -129,7 +129,7 @@ class AutoscalingPolicy(CheckedSettings):
     policy_function: str | Callable[..., Any] | None = None
     policy_kwargs: dict[str, Any] = field(default_factory=dict)
 
-    _older_names: ClassVar[dict[str, str]] = {"name": "policy_function"}  # in earlier versions of Ray
+    _older_names: ClassVar[dict[str, str]] = {"name": "policy_function"}  # in earlier Rays
 
     def is_default_policy_function(self) -> bool:
         """Return whether the load alone decides."""
