@@ -12,6 +12,7 @@ import httpx
 import pytest
 import yaml
 
+from skate.serve.schema import ServeDeploySchema
 from tests.support import PATIENCE, Program, run_program
 
 PROGRAM = """
@@ -128,6 +129,18 @@ def test_build_writes_a_config(folder: Path) -> None:
     ]
 
 
+def test_build_writes_what_grpc_needs(folder: Path) -> None:
+    functions = ("shop_grpc.add_a", "shop_grpc.add_b")
+    given = [word for path in functions for word in ("--grpc-servicer-functions", path)]
+    config = yaml.safe_load(skate(folder, "build", *given, "--grpc-enable-reflection", "shop:app"))
+    assert config["grpc_options"] == {
+        "port": 9000,
+        "grpc_servicer_functions": list(functions),
+        "enable_reflection": True,
+    }
+    ServeDeploySchema.model_validate(config)
+
+
 @pytest.mark.parametrize("command", [("serve", "build", "--as-ray"), ("ray", "serve", "build")])
 def test_applications_that_say_import_ray(tmp_path: Path, command: tuple[str, ...]) -> None:
     (tmp_path / "shop.py").write_text(
@@ -155,6 +168,11 @@ def test_programs_for_ray_find_the_command_serve(tmp_path: Path) -> None:
         "assert b'port 1' in subprocess.run(here, stderr=subprocess.PIPE).stderr\n"
         "there = ['serve', 'status', '-a', 'http://10.0.0.1:8265']\n"
         "assert b'another machine' in subprocess.run(there, stderr=subprocess.PIPE).stderr\n"
+        "assert b'applications: {}' in subprocess.check_output([*here])\n"
+        "assert subprocess.check_output(['serve', 'config', '--port', '1']) == b''\n"
+        "subprocess.run(['serve', 'shutdown', '-y', '--port', '1'], check=True)\n"
+        "apart = ['serve', 'run', '--non-blocking', 'shop:app']\n"
+        "assert b'into the background' in subprocess.run(apart, stderr=subprocess.PIPE).stderr\n"
     )
     command = [sys.executable, "-m", "skate", "run", "--as-ray", str(program)]
     done = run_program(command, cwd=tmp_path, check=True, timeout=PATIENCE)

@@ -92,6 +92,15 @@ def test_reporters_are_added_up_and_their_reports_averaged() -> None:
     assert case.decide(5.5, 1) == 5  # the first report is too long ago
 
 
+def test_a_load_that_is_over_counts_less_and_less() -> None:
+    case = Case(look_back_period_s=30)
+    case.load(0, 8)
+    case.load(1, 0)  # nothing more is told until there is something again
+    assert [case.decide(now, 1) for now in (1, 3, 7)] == [2, 1, 1]
+    assert case.decide(29, 1) == 1
+    assert case.decide(32, 1) == 0
+
+
 def test_a_reporter_that_fell_silent_is_forgotten() -> None:
     case = Case()
     case.load(0, 20)
@@ -212,11 +221,31 @@ def test_nobody_is_told_of_queues_after_the_session(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr("skate.is_initialized", lambda: False)
     reporter = QueueReporter()
-    reporter.watch("queue", 0.001, count, lambda name, waiting: told.append(waiting))
+    reporter.watch("queue", 0.001, count, lambda name, waiting: told.append(waiting), lambda: True)
     reporter.something_waits()
     assert looked.wait(PATIENCE)
     eventually(lambda: "skate-serve-load" not in {each.name for each in threading.enumerate()})
     assert told == []
+
+
+@pytest.mark.parametrize("urgent", [False, True])
+def test_what_waits_for_a_moment_only_is_told_if_it_is_urgent(
+    monkeypatch: pytest.MonkeyPatch, urgent: bool
+) -> None:
+    waiting = iter([3, 2])
+    told: list[float] = []
+    monkeypatch.setattr("skate.is_initialized", lambda: True)
+    reporter = QueueReporter()
+    reporter.watch(
+        "queue",
+        0.001,
+        lambda: next(waiting, 0),
+        lambda name, number: told.append(number),
+        lambda: urgent,
+    )
+    reporter.something_waits()
+    eventually(lambda: told[-1:] == [0])
+    assert told == ([3, 2, 0] if urgent else [2, 0])
 
 
 def test_from_zero_up_and_back(

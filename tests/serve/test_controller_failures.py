@@ -20,6 +20,7 @@ import skate
 from skate import serve
 from skate.exceptions import ActorDiedError
 from skate.serve._identity import CONTROLLER, NAMESPACE, STATE_STORE
+from skate.serve.exceptions import SkateServeError
 from skate.util.state import list_actors
 from tests.serve.test_controller_redeploying import Load
 from tests.support import PATIENCE, Flag, Program, Tally, eventually
@@ -101,6 +102,47 @@ def test_handles_do_not_need_the_controller(run_locally: Run) -> None:
         before = sum(load.answers.values())
         eventually(lambda: sum(load.answers.values()) > before + 20)
     assert load.errors == []
+
+
+def test_handles_outlive_a_controller_that_does_not_come_back(run_locally: Run) -> None:
+    handle = run_locally(Model.bind())
+    assert _pid_of(handle) in processes("SERVE_REPLICA")  # from now on it knows them
+    eventually(remembers)
+    skate.kill(skate.get_actor(CONTROLLER, namespace=NAMESPACE))
+    eventually(lambda: processes(CONTROLLER) == [])
+    gone = kill("SERVE_REPLICA")
+    eventually(lambda: gone not in processes("SERVE_REPLICA"))
+    (left,) = processes("SERVE_REPLICA")
+    eventually(lambda: _pid_of(handle) == left)
+    assert {_pid_of(handle) for _ in range(10)} == {left}
+    kill("SERVE_REPLICA")
+    eventually(lambda: _pid_of(handle) is None)  # nobody is left, and nobody would start another
+    with pytest.raises(SkateServeError, match="no Serve instance is running"):
+        handle.remote()
+
+
+def _pid_of(handle: Any) -> int | None:
+    try:
+        pid: int = handle.remote().result(timeout_s=PATIENCE)[2]
+    except ActorDiedError:
+        return -1
+    except SkateServeError:
+        return None
+    return pid
+
+
+def test_what_a_killed_controller_has_left_behind_is_found_and_ended(run_locally: Run) -> None:
+    handle = run_locally(Model.bind())
+    eventually(remembers)
+    skate.kill(skate.get_actor(CONTROLLER, namespace=NAMESPACE))
+    eventually(lambda: processes(CONTROLLER) == [])
+    replicas = set(processes("SERVE_REPLICA"))
+    serve.start(proxy_location="Disabled")
+    assert serve.status().applications["default"].status == "RUNNING"
+    assert handle.remote().result(timeout_s=PATIENCE)[2] in replicas
+    skate.kill(skate.get_actor(CONTROLLER, namespace=NAMESPACE))
+    serve.shutdown()
+    eventually(lambda: processes("SERVE_") == [])
 
 
 def test_a_new_controller_goes_on_where_the_former_was(run_locally: Run) -> None:

@@ -219,6 +219,19 @@ def test_a_replica_is_replaced_after_three_bad_health_checks_in_a_row() -> None:
     assert actions[0].grace_seconds == 0
 
 
+def test_a_changed_deployment_begins_with_its_initial_replicas() -> None:
+    world = World(autoscaling_config={"min_replicas": 1, "max_replicas": 9})
+    world.state.scale_to(4)
+    world.state.set_target(spec("2", autoscaling_config={"min_replicas": 1, "max_replicas": 8}))
+    assert world.state.wanted == 4  # what the load asked for
+    for version, initial, expected in [("2", 2, 4), ("2", 6, 6), ("3", 2, 2)]:
+        scaling = {"min_replicas": 1, "initial_replicas": initial, "max_replicas": 8}
+        world.state.set_target(spec(version, autoscaling_config=scaling))
+        assert world.state.wanted == expected
+        world.state.set_target(spec(version, autoscaling_config=scaling))
+        assert world.state.wanted == expected  # nothing has changed
+
+
 def test_scaling_down_stops_the_youngest() -> None:
     world = World(num_replicas=1, autoscaling_config=None)
     world.settle()

@@ -38,6 +38,7 @@ program runs with serve.run stay.
 """
 _ARGUMENT_FORM = "arguments of an application look like KEY=VALUE"
 _THIS_MACHINE = ("", "auto", "local", "localhost", "127.0.0.1", "0.0.0.0")
+_NOTHING_SERVED: dict[str, Any] = {"proxies": {}, "applications": {}, "target_capacity": None}
 _BUILD = "Write a config file for the applications at these import paths."
 
 
@@ -80,11 +81,15 @@ def serve_group(click: ModuleType, as_ray: bool = False) -> Group:
         ("shutdown", "End an instance.", _shutdown, [port, yes]),
         ("build", _BUILD, _build, [as_ray_flag, *_build_options(click)]),
     ]
+    if as_ray:
+        commands = [(name, text, _on_ray(name, call), has) for name, text, call, has in commands]
     # Other errors are those of the applications, whose traceback is wanted.
     mistakes = (ConnectionError, FileNotFoundError, TypeError, ValueError, SkateServeError)
     for command in commands_of(click, commands, mistakes):
         if as_ray and command.name != "build":
             command.params.append(_address_option(click))
+        if as_ray and command.name == "run":
+            command.params.append(_blocking_option(click))
         group.add_command(command)
     return group
 
@@ -104,10 +109,53 @@ def _address_option(click: ModuleType) -> Parameter:
     return option
 
 
+def _blocking_option(click: ModuleType) -> Parameter:
+    def check(context: object, parameter: object, is_blocking: bool) -> None:
+        if not is_blocking:
+            raise click.BadParameter(
+                "--non-blocking: applications end with the command that runs them; leave it out, "
+                "and let the shell put the command into the background"
+            )
+
+    option: Parameter = click.Option(
+        ["--blocking/--non-blocking"],
+        default=True,
+        callback=check,
+        expose_value=False,
+        help="Blocking, as skate always is.",
+    )
+    return option
+
+
+def _on_ray(name: str, command: Callable[..., None]) -> Callable[..., None]:
+    """Return the command for programs that expect a cluster, on which nothing may be served."""
+    if name not in ("status", "config", "shutdown"):
+        return command
+
+    def run(**options: Any) -> None:
+        try:
+            command(**options)
+        except ConnectionError as error:
+            print(error, file=sys.stderr)
+            if name == "status" and options["name"] is None:
+                _show(_NOTHING_SERVED, options["as_json"])
+
+    return run
+
+
 def _build_options(click: ModuleType) -> list[Parameter]:
     return [
         click.Option(["-d", "--app-dir"], default=".", help="Where the import paths begin."),
         click.Option(["-o", "--output-path", "output"], help="The file; without it, printed."),
+        click.Option(
+            ["--grpc-servicer-functions"],
+            multiple=True,
+            help="The import path of a function that adds a service of gRPC; may be repeated.",
+        ),
+        click.Option(
+            ["--grpc-enable-reflection/--grpc-disable-reflection"],
+            help="Whether clients of gRPC can ask which methods there are.",
+        ),
         click.Argument(["targets"], nargs=-1, required=True),
     ]
 
@@ -212,11 +260,25 @@ def _shutdown(port: int, yes: bool) -> None:
     ask(port, "shut_down")
 
 
-def _build(app_dir: str, output: str | None, targets: tuple[str, ...]) -> None:
+def _build(
+    app_dir: str,
+    output: str | None,
+    targets: tuple[str, ...],
+    grpc_servicer_functions: tuple[str, ...],
+    grpc_enable_reflection: bool,
+) -> None:
     from skate.serve._application.config_files import described
+    from skate.serve.config import gRPCOptions
 
     sys.path.insert(0, os.path.abspath(app_dir))
-    text = _yaml(described(targets))
+    config = described(targets)
+    if grpc_servicer_functions:
+        grpc = gRPCOptions(
+            grpc_servicer_functions=list(grpc_servicer_functions),
+            enable_reflection=grpc_enable_reflection,
+        )
+        config["grpc_options"] = grpc.dict(exclude_none=True)
+    text = _yaml(config)
     if output is None:
         print(text, end="")
     else:

@@ -351,7 +351,7 @@ def delete(name: str, _blocking: bool = True) -> None:
 
 def shutdown() -> None:
     """End all applications and serving itself; do nothing if nothing is being served."""
-    client = _client.find()
+    client = _client.find() or _replace_killed_controller()
     if client is None:
         return
     controller = client.controller
@@ -360,6 +360,17 @@ def shutdown() -> None:
     skate.get(controller.wait_until_gone.remote(names))
     skate.get(controller.close.remote())
     _kill_controller(controller)
+
+
+def _replace_killed_controller() -> Client | None:
+    """Start a controller that knows what the last one has left behind; None if there is none."""
+    if not skate.is_initialized():
+        return None
+    try:
+        skate.get_actor(STATE_STORE, namespace=NAMESPACE)
+    except ValueError:
+        return None
+    return _start(None)
 
 
 def _kill_controller(controller: ControllerHandle) -> None:

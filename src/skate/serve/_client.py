@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _lock = threading.RLock()
 _client: Client | None = None
+_orphans: dict[DeploymentID, Router] = {}  # routers that outlived the last controller
 
 
 class Subscription:
@@ -107,22 +108,34 @@ class Client:
         def tell(reporter: str, waiting: float) -> None:
             report.remote(router.id, reporter, "queued", waiting)
 
-        self._queues.watch(router.id, interval, router.waiting, tell)
+        self._queues.watch(
+            router.id, interval, router.waiting, tell, is_urgent=lambda: not router.actors()
+        )
         router.on_queue = self._queues.something_waits
         if router.waiting():
             self._queues.something_waits()
 
-    def close(self) -> None:
-        """Close all routers: the session ends, and the controller tells nothing any more."""
-        for router in list(self._routers.values()):
-            self._ended(router, "the session has ended")
-        _forget(self)
+    def leave_routers(self) -> list[Router]:
+        """Return the routers, which nobody tells of replicas any more."""
+        with _lock:
+            left = list(self._routers.values())
+            self._routers.clear()
+            return left
 
     def _ended(self, router: Router, why: str) -> None:
+        global _client
         with _lock:
             self._routers.pop(router.id, None)
-        _forget(self)
-        router.close(SkateServeError(f"Serve has been shut down ({why})"))
+            if _client is self:
+                _client = None
+            outlives = skate.is_initialized()
+            if outlives:
+                _orphans[router.id] = router
+        end = SkateServeError(f"Serve has been shut down ({why})")
+        if outlives:
+            router.outlive(end)
+        else:
+            router.close(end)
 
 
 def connect() -> Client:
@@ -156,30 +169,41 @@ def use(controller: ControllerHandle) -> Client:
     with _lock:
         if _client is None or _client.controller != controller:
             _client = Client(controller)
+            _orphans.clear()
             call_at_end(_close)
         return _client
 
 
 def forget() -> None:
     """Know nothing of the instance that has ended."""
-    if _client is not None:
-        _forget(_client)
+    global _client
+    with _lock:
+        _client = None
+        _orphans.clear()
 
 
 def _close() -> None:
     """End what belongs to the session that ends, where nobody has called `serve.shutdown`."""
-    if _client is not None:
-        _client.close()
-
-
-def _forget(client: Client) -> None:
-    global _client
     with _lock:
-        if _client is client:
-            _client = None
+        routers = list(_orphans.values())
+        if _client is not None:
+            routers += _client.leave_routers()
+    forget()
+    for router in routers:
+        router.close(SkateServeError("Serve has been shut down (the session has ended)"))
 
 
 def router_of(id: DeploymentID) -> Router:
-    """Return the router of a deployment, by what this process knows or can find out."""
-    client = _client or connect()
-    return client.router(id)
+    """Return the router of a deployment, by what this process knows or can find out.
+
+    Without a controller, it is the one that knows the replicas which that has left behind.
+
+    Raises:
+        SkateServeError: If there is neither a controller nor such a router.
+    """
+    client = _client or find()
+    if client is None:
+        orphan = _orphans.get(id)
+        if orphan is not None and not orphan.closed:
+            return orphan
+    return (client or connect()).router(id)

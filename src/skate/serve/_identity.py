@@ -31,6 +31,10 @@ class DeploymentID(NamedTuple):
     name: str
     app_name: str = DEFAULT_APP
 
+    def to_replica_actor_class_name(self) -> str:
+        """Return what the class of its replicas is called where actors are listed."""
+        return f"ServeReplica:{self.app_name}:{self.name}"
+
     def __str__(self) -> str:
         return f"Deployment(name={self.name!r}, app={self.app_name!r})"
 

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from skate._core import notices
 from skate._core.argument_checks import (
     Check,
     numbers,
@@ -13,6 +14,7 @@ from skate._core.argument_checks import (
     whole_numbers,
     wrong_type,
 )
+from skate._core.nearest import nearest_names
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -59,10 +61,32 @@ def anything(name: str, value: object) -> object:
     return value
 
 
-class CheckedSettings:
-    """Base of data classes; `_checks` says for a field what it takes."""
+class _SettingsType(type):
+    """Looks at the names that settings are made with, before their fields are checked."""
+
+    def __call__(cls, *args: Any, **given: Any) -> Any:
+        known = cls._known_fields(given)  # type: ignore[attr-defined]
+        made = super().__call__(*args, **known)
+        positional = cls.names()[: len(args)]  # type: ignore[attr-defined]
+        made.model_fields_set = {*positional, *known}
+        return made
+
+
+class CheckedSettings(metaclass=_SettingsType):
+    """Base of data classes; `_checks` says for a field what it takes.
+
+    A field that does not exist is a mistake if it looks like one that does, or if the class is
+    closed. All else may be of a later version, or of an earlier one, and is left out with a
+    warning.
+    """
 
     _checks: ClassVar[Mapping[str, Check]] = {}
+    _older_names: ClassVar[Mapping[str, str]] = {}  # today's, by those of earlier versions
+    _is_closed: ClassVar[bool] = False
+
+    model_fields_set: set[
+        str
+    ]  # the fields that were given; not one itself, as this is no data class
 
     def __post_init__(self) -> None:
         for name, check in self._checks.items():
@@ -86,20 +110,45 @@ class CheckedSettings:
             raise SettingTypeError(
                 *wrong_type(name, value, f"{cls.__name__} or a dictionary of its fields").args
             )
+        return cls(**{str(key): each for key, each in value.items()})
+
+    @classmethod
+    def _known_fields(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the fields that there are, by the names that they have today."""
+        renamed = {cls._older_names.get(name, name): value for name, value in given.items()}
         names = cls.names()
-        wrong = [key for key in value if key not in names]
-        if wrong:
-            raise unknown_names(name, map(str, wrong), names)
-        return cls(**value)
+        unknown = [name for name in renamed if name not in names]
+        mistakes = [name for name in unknown if cls._is_closed or nearest_names(name, names, 1)]
+        if mistakes:
+            error = unknown_names(cls.__name__, mistakes, names)
+            raise _setting_error(error, mistakes[0], renamed[mistakes[0]])
+        for name in unknown:
+            notices.once(
+                f"{cls.__name__}.{name}", f"{cls.__name__} has no field {name!r}: it is left out"
+            )
+        return {name: value for name, value in renamed.items() if name in names}
 
     @classmethod
     def names(cls) -> list[str]:
         """Return the names of the fields."""
         return [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
 
-    def dict(self, **_: object) -> dict[str, Any]:
-        """Return the fields as a dictionary."""
-        return {name: getattr(self, name) for name in self.names()}
+    def dict(
+        self, *, exclude_unset: bool = False, exclude_none: bool = False, **_: object
+    ) -> dict[str, Any]:
+        """Return the fields as a dictionary.
+
+        Args:
+            exclude_unset: Only those that were given.
+            exclude_none: Only those that are not None.
+        """
+        names = [
+            name for name in self.names() if name in self.model_fields_set or not exclude_unset
+        ]
+        values = {name: getattr(self, name) for name in names}
+        if exclude_none:
+            return {name: value for name, value in values.items() if value is not None}
+        return values
 
     model_dump = dict
 
@@ -109,6 +158,9 @@ class CheckedSettings:
         Args:
             update: New values, by the names of their fields.
         """
-        return type(self)(**{**self.dict(), **(update or {})})
+        changed = update or {}
+        made = type(self)(**{**self.dict(), **changed})
+        made.model_fields_set = {*self.model_fields_set, *changed}
+        return made
 
     model_copy = copy

@@ -109,6 +109,12 @@ class AutoscalingContext:
     raw_metrics: dict[str, dict[ReplicaID, list[TimeStampedValue]]] = field(default_factory=dict)
 
 
+_USUAL_POLICY = (
+    "skate.serve.autoscaling_policy:default_autoscaling_policy",
+    "ray.serve.autoscaling_policy:default_autoscaling_policy",
+)
+
+
 @dataclass
 class AutoscalingPolicy(CheckedSettings):
     """A function or class of your own that decides on the number of replicas.
@@ -123,17 +129,25 @@ class AutoscalingPolicy(CheckedSettings):
     policy_function: str | Callable[..., Any] | None = None
     policy_kwargs: dict[str, Any] = field(default_factory=dict)
 
+    _older_names: ClassVar[dict[str, str]] = {"name": "policy_function"}  # in earlier Rays
+
     def is_default_policy_function(self) -> bool:
         """Return whether the load alone decides."""
-        return self.policy_function is None
+        from skate.serve.autoscaling_policy import default_autoscaling_policy
 
-    def get_policy(self) -> Callable[..., Any] | None:
+        return self.policy_function in (None, default_autoscaling_policy, *_USUAL_POLICY)
+
+    def get_policy(self) -> Callable[..., Any]:
         """Return the function, imported if it was given as "module:name"."""
-        if not isinstance(self.policy_function, str):
+        if self.is_default_policy_function():
+            from skate.serve.autoscaling_policy import default_autoscaling_policy
+
+            return default_autoscaling_policy
+        if callable(self.policy_function):
             return self.policy_function
         from skate.serve._application.import_paths import import_attribute
 
-        policy: Callable[..., Any] = import_attribute(self.policy_function)
+        policy: Callable[..., Any] = import_attribute(str(self.policy_function))
         return policy
 
 
@@ -217,6 +231,7 @@ class AutoscalingConfig(CheckedSettings):
         "policy": _policy,
         "target_num_ongoing_requests_per_replica": optional(positive),
     }
+    _older_names: ClassVar[dict[str, str]] = {"_policy": "policy"}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -271,6 +286,7 @@ class BackpressureConfig(CheckedSettings):
         "status_code": _busy_status,
         "retry_after_s": optional(non_negative),
     }
+    _is_closed: ClassVar[bool] = True
 
 
 @dataclass
@@ -504,6 +520,8 @@ class ControllerOptions(CheckedSettings):
     """
 
     runtime_env: dict[str, Any] = field(default_factory=dict)
+
+    _is_closed: ClassVar[bool] = True
 
 
 name_publicly(

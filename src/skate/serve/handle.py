@@ -176,7 +176,7 @@ class DeploymentHandle:
 
     def _find_router(self) -> Router:
         router = self._router
-        if router is None or router.closed:
+        if router is None or router.closed or router.is_orphan:
             router = self._router = _client.router_of(self.deployment_id)
         return router
 

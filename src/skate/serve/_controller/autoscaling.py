@@ -24,8 +24,7 @@ from skate.serve.config import (
     TimeStampedValue,
 )
 
-_AGGREGATE: dict[Any, Callable[[list[float]], float]] = {
-    AggregationFunction.MEAN: lambda values: sum(values) / len(values),
+_EXTREMES: dict[Any, Callable[[list[float]], float]] = {
     AggregationFunction.MAX: max,
     AggregationFunction.MIN: min,
 }
@@ -44,18 +43,35 @@ class LoadReports:
         while self._samples[0][0] < now - window:
             self._samples.popleft()
 
-    def value(self, now: float, config: AutoscalingConfig) -> float | None:
-        """Return the load of the window; the last one told if that is older; None if too old."""
+    def value(
+        self, now: float, config: AutoscalingConfig, silent_at_zero: bool = False
+    ) -> float | None:
+        """Return the load of the window; the last one told if that is older; None if too old.
+
+        Args:
+            now: The time.
+            config: The window, and how its values become one.
+            silent_at_zero: Whether who has told 0 tells nothing more until there is something.
+        """
         window = config.look_back_period_s
         values = [value for moment, value in self._samples if moment >= now - window]
-        if values:
-            return _AGGREGATE[config.aggregation_function](values)
-        moment, value = self._samples[-1]
-        return value if now - moment < 3 * config.metrics_interval_s else None
+        last, value = self._samples[-1]
+        if not values:
+            return value if now - last < 3 * config.metrics_interval_s else None
+        if config.aggregation_function != AggregationFunction.MEAN:
+            return _EXTREMES[config.aggregation_function](values)
+        untold = (
+            int((now - last) / _report_interval(config)) if silent_at_zero and not value else 0
+        )
+        return sum(values) / (len(values) + untold)
 
     def samples(self) -> list[TimeStampedValue]:
         """Return what was told, and when."""
         return [TimeStampedValue(*sample) for sample in self._samples]
+
+
+def _report_interval(config: AutoscalingConfig) -> float:
+    return min(config.metrics_interval_s, _LONGEST_LOOK_SECONDS)
 
 
 class ScalingPolicy:
@@ -138,7 +154,7 @@ class Autoscaler:
         """Return when to decide again although nothing was reported."""
         if not (self._reports or has_policy) and current <= config.min_replicas:
             return None
-        return now + min(config.metrics_interval_s, _LONGEST_LOOK_SECONDS)
+        return now + _report_interval(config)
 
     def decide(
         self, config: AutoscalingConfig, now: float, current: int, running: list[Any]
@@ -168,7 +184,7 @@ class Autoscaler:
     def _total(self, config: AutoscalingConfig, now: float, wanted: str) -> float:
         total = 0.0
         for (reporter, kind), reports in list(self._reports.items()):
-            value = reports.value(now, config)
+            value = reports.value(now, config, silent_at_zero=True)
             if value is None:
                 del self._reports[reporter, kind]
             elif kind == wanted:

@@ -59,16 +59,25 @@ class DeploymentState:
         """Aim at this code and these options."""
         before, self.spec = self.spec, spec
         self.deleting = False
-        if spec.options.autoscaling is None or before.options.autoscaling is None:
-            self.wanted = spec.options.num_replicas
-        else:
-            limits = spec.options.autoscaling
-            self.wanted = min(max(self.wanted, limits.min_replicas), limits.max_replicas)
+        changed = before.version != spec.version or before.options != spec.options
+        self.wanted = self._first_wanted(before) if changed else self.wanted
         failed = self.status == DeploymentStatus.DEPLOY_FAILED
         if before.version != spec.version or failed:
             self._begin_rollout()
-        if before.version != spec.version or before.options != spec.options or failed:
+        if changed or failed:
             self._set(DeploymentStatus.UPDATING, DeploymentStatusTrigger.CONFIG_UPDATE_STARTED)
+
+    def _first_wanted(self, before: DeploymentSpec) -> int:
+        """Return how many replicas to begin with, by the new spec and what there is already."""
+        options = self.spec.options
+        limits, first = options.autoscaling, options.num_replicas
+        if limits is None or before.options.autoscaling is None:
+            return first
+        if limits.initial_replicas is None:
+            first = self.wanted
+        elif before.version == self.spec.version:  # those that the load asked for are not ended
+            first = max(self.wanted, first)
+        return min(max(first, limits.min_replicas), limits.max_replicas)
 
     def scale_to(self, wanted: int) -> None:
         """Aim at so many replicas, by decision of the autoscaler."""

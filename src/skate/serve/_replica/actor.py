@@ -151,7 +151,7 @@ class Replica:
         return self.code.instance
 
     def __repr__(self) -> str:
-        return f"ServeReplica:{self.deployment_id.app_name}:{self.deployment_id.name}"
+        return self.deployment_id.to_replica_actor_class_name()
 
     def waits_because(self, method: str) -> str | None:
         """Return whose request it is, and where functions are that run in threads."""

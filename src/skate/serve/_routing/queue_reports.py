@@ -16,6 +16,7 @@ from skate.serve._reports import LONGEST_INTERVAL_SECONDS
 class _WatchedQueue(NamedTuple):
     count_waiting: Callable[[], int]
     tell: Callable[[str, float], None]
+    is_urgent: Callable[[], bool]
 
 
 class QueueReporter:
@@ -35,10 +36,15 @@ class QueueReporter:
         interval: float,
         count: Callable[[], int],
         tell: Callable[[str, float], None],
+        is_urgent: Callable[[], bool],
     ) -> None:
-        """Report `count()` by `tell(reporter, number)`, each interval, while it is not 0."""
+        """Report `count()` by `tell(reporter, number)`, each interval, while it is not 0.
+
+        What waits for a moment only is no load that replicas have to be started for: it is
+        counted after an interval, or at once if `is_urgent()`.
+        """
         with self._lock:
-            self._watched[key] = _WatchedQueue(count, tell)
+            self._watched[key] = _WatchedQueue(count, tell, is_urgent)
             self._interval = min(interval, self._interval)
 
     def something_waits(self) -> None:
@@ -65,8 +71,8 @@ class QueueReporter:
 
     def _report(self, key: Hashable, watched: _WatchedQueue, was_busy: bool) -> bool:
         waiting = watched.count_waiting()
-        if not waiting and not was_busy:
-            return False
+        if not was_busy and not (waiting and watched.is_urgent()):
+            return bool(waiting)
         if skate.is_initialized():  # a call after the end of a session would begin another
             with suppress(Exception):  # it ends just now
                 watched.tell(self._name, waiting)

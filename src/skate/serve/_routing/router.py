@@ -61,6 +61,7 @@ class Router:
         self.lock = threading.RLock()
         self.table: RoutingTable | None = None
         self.closed: bool = False
+        self._orphaned_by: BaseException | None = None  # the end of the controller
         self._has_table = threading.Event()
         self._replicas: list[RoutedReplica] = []
         self._waiting: OrderedDict[RoutedRequest, None] = OrderedDict()
@@ -253,6 +254,21 @@ class Router:
         for request, refusal in surplus:
             assert refusal is not None
             request.settle(RequestFailure(refusal))
+
+    @property
+    def is_orphan(self) -> bool:
+        """Whether the controller that told of the replicas is gone."""
+        return self._orphaned_by is not None
+
+    def outlive(self, error: BaseException) -> None:
+        """Go on with the replicas that are known; close when the last of them is gone, too."""
+        with self.lock:
+            self._orphaned_by = error
+        self._close_if_alone()
+
+    def _close_if_alone(self) -> None:
+        if self._orphaned_by is not None and not self._replicas:
+            self.close(self._orphaned_by)
 
     def close(self, error: BaseException) -> None:
         """Fail what waits, and what comes: the controller tells nothing any more."""
@@ -467,6 +483,7 @@ class Router:
             self._waiting.move_to_end(request, last=False)
             if self._by_user is not None:
                 self._by_user.add(request)
+        self._close_if_alone()
         self._send_waiting()
 
     def _remove(self, replica: RoutedReplica | None) -> None:
@@ -478,6 +495,7 @@ class Router:
                 if self._by_user is not None and self.table is not None:
                     self._by_user.note_death(replica)
                     self._by_user.update(self._replicas, self.table.max_ongoing_requests)
+        self._close_if_alone()
 
     def _wait_for_room(self, replica: RoutedReplica) -> None:
         with self.lock:
