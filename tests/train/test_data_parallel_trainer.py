@@ -17,6 +17,7 @@ from skate import train
 from skate.air import session
 from skate.train import Checkpoint, CheckpointConfig, DataParallelTrainer, Result, ScalingConfig
 from skate.train._trial import changed
+from skate.train._workers.worker import takes_config
 from skate.train.base_trainer import BaseTrainer
 
 
@@ -629,3 +630,7 @@ def test_workers_with_another_home_sign_for_their_program(run_config, tmp_path):
     home = str(tmp_path / "home of the workers")
     config = run_config(worker_runtime_env={"env_vars": {"XDG_STATE_HOME": home}})
     assert fit(loop, config).checkpoint.to_dict() == {"home": home}
+
+
+def test_functions_in_c_that_do_not_say_what_they_take_are_given_the_configuration():
+    assert takes_config(max)

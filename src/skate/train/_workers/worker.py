@@ -220,7 +220,10 @@ def takes_config(loop: Callable[..., object]) -> bool:
     """Whether a loop has a parameter for its configuration. Raises if it has more than that."""
     if not callable(loop):
         raise ValueError(f"train_loop_per_worker is a function; got {type(loop).__name__}")
-    parameters = inspect.signature(loop).parameters.values()
+    try:
+        parameters = inspect.signature(loop).parameters.values()
+    except ValueError:  # of a function in C that does not say
+        return True
     places = [p for p in parameters if p.kind not in (p.VAR_KEYWORD, p.KEYWORD_ONLY)]
     needed = [p.name for p in places if p.default is p.empty and p.kind is not p.VAR_POSITIONAL]
     if len(needed) > 1:
