@@ -221,6 +221,9 @@ def test_what_is_refused(client: JobSubmissionClient, own_state: Path) -> None:
             JobSubmissionClient(**{name: value})
     with pytest.raises(TypeError, match="metadata takes strings"):
         client.submit_job(entrypoint="true", metadata={"a": 1})  # type: ignore[dict-item]
+    for nothing in ("", " \n"):
+        with pytest.raises(ValueError, match="entrypoint takes a command"):
+            client.submit_job(entrypoint=nothing)
     with pytest.raises(ValueError, match="not a directory"):
         client.submit_job(entrypoint="true", runtime_env={"working_dir": "no such place"})
     with pytest.raises(ValueError, match=r"init\(\) in the program"):
