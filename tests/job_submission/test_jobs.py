@@ -7,6 +7,7 @@ import json
 import os
 import shlex
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 
 from skate.cli import main
 from skate.job_submission import JobDetails, JobInfo, JobStatus, JobSubmissionClient, JobType
-from tests.support import eventually, run_program
+from tests.support import PATIENCE, Program, eventually, run_program
 
 
 @pytest.fixture(autouse=True)
@@ -220,6 +221,9 @@ def test_what_is_refused(client: JobSubmissionClient, own_state: Path) -> None:
             JobSubmissionClient(**{name: value})
     with pytest.raises(TypeError, match="metadata takes strings"):
         client.submit_job(entrypoint="true", metadata={"a": 1})  # type: ignore[dict-item]
+    for nothing in ("", " \n"):
+        with pytest.raises(ValueError, match="entrypoint takes a command"):
+            client.submit_job(entrypoint=nothing)
     with pytest.raises(ValueError, match="not a directory"):
         client.submit_job(entrypoint="true", runtime_env={"working_dir": "no such place"})
     with pytest.raises(ValueError, match=r"init\(\) in the program"):
@@ -270,6 +274,32 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert said("status", "mine") == said("stop", "mine") == "Job 'mine' succeeded\n"
     assert said("delete", "mine") == "Job 'mine' deleted successfully\n"
     assert said("status", "mine", code=1) == ""
+
+
+@pytest.mark.parametrize("command", ["submit", "logs"])
+def test_control_c_ends_the_printing_and_not_the_job(
+    client: JobSubmissionClient, tmp_path: Path, command: str
+) -> None:
+    entrypoint = f"echo begun; {until(tmp_path / 'go')}"
+    if command == "submit":
+        given = ["submit", "--submission-id", "mine", "--", "sh", "-c", entrypoint]
+    else:
+        given = [
+            "logs",
+            "--follow",
+            client.submit_job(entrypoint=entrypoint, submission_id="mine"),
+        ]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with Program([sys.executable, "-m", "skate", "job", *given], **pipes) as program:
+        assert program.stdout is not None
+        assert any(line == "begun\n" for line in program.stdout)
+        os.killpg(program.pid, signal.SIGINT)
+        out, errors = program.communicate(timeout=PATIENCE)
+    goes_on = "Job 'mine' goes on: skate job logs --follow mine, skate job stop mine"
+    assert (out.strip(), errors) == (goes_on, "")
+    assert program.returncode == 128 + signal.SIGINT
+    (tmp_path / "go").touch()
+    assert ended(client, "mine").status == JobStatus.SUCCEEDED
 
 
 def test_options_of_the_command_that_ray_has(capsys: pytest.CaptureFixture[str]) -> None:

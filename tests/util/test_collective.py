@@ -123,6 +123,47 @@ class TestGroups:
         for result in both(pair, "allreduce", targets):
             assert result.tolist() == [5, 5]
 
+    @pytest.mark.parametrize("operation", ["allreduce", "reduce", "broadcast"])
+    def test_unequal_tensors_are_an_error_in_all_ranks(
+        self, pair: list[Any], operation: str
+    ) -> None:
+        for targets in ([np.ones(2), np.ones(3)], [np.ones(2), np.ones(2, np.float32)]):
+            calls = [m.call.remote(operation, t) for m, t in zip(pair, targets, strict=True)]
+            for call in calls:
+                with pytest.raises(ValueError, match="the same shape and dtype") as error:
+                    skate.get(call, timeout=PATIENCE)
+                for rank, target in enumerate(targets):
+                    described = f"{operation}({target.dtype} of shape {target.shape})"
+                    assert f"rank {rank}: {described}" in str(error.value)
+        for result in both(pair, "allreduce", arrays(1, 2)):
+            assert result.tolist() == [3] * 3
+
+    def test_unequal_lists_are_an_error_in_all_ranks(self, pair: list[Any]) -> None:
+        gathers = [
+            m.call.remote("allgather", [np.ones(n)] * 2, np.ones(n))
+            for m, n in zip(pair, (2, 3), strict=True)
+        ]
+        scatters = [
+            m.call.remote("reducescatter", np.ones(n), [np.ones(n)] * 2)
+            for m, n in zip(pair, (2, 3), strict=True)
+        ]
+        for call in [*gathers, *scatters]:
+            with pytest.raises(ValueError, match=r"rank 0: .*\(2,\).*rank 1: .*\(3,\)"):
+                skate.get(call, timeout=PATIENCE)
+
+    def test_ranks_that_call_different_operations_are_told(self, pair: list[Any]) -> None:
+        calls = [
+            pair[0].call.remote("allreduce", np.ones(2)),
+            pair[1].call.remote("broadcast", np.ones(2)),
+        ]
+        for call in calls:
+            with pytest.raises(ValueError, match=r"rank 0: allreduce.*rank 1: broadcast"):
+                skate.get(call, timeout=PATIENCE)
+
+    def test_shapes_may_differ_where_sizes_are_equal(self, pair: list[Any]) -> None:
+        row, column = both(pair, "allreduce", [np.ones((1, 3)), np.ones((3, 1))])
+        assert (row.tolist(), column.tolist()) == ([[2] * 3], [[2]] * 3)
+
     def test_a_part_of_an_array_is_changed_in_place(self, pair: list[Any]) -> None:
         for result in everyone(pair, "strided", [(), ()]):
             assert result.tolist() == [[3, 0], [3, 0], [3, 0]]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import os
+import signal
+import subprocess
 import sys
 import threading
 import weakref
@@ -17,7 +19,7 @@ from skate.engine import current_engine
 from skate.exceptions import TaskError, WorkerCrashedError
 from skate.util import Executor
 from skate.util.executor import CallCrashedError
-from tests.support import PATIENCE, eventually, local_only, parallel, run_program
+from tests.support import PATIENCE, Program, eventually, local_only, parallel, run_program
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -384,6 +386,56 @@ def test_the_end_of_the_program_waits_for_calls(tmp_path):
     done = run_program([sys.executable, tmp_path / "program.py"], cwd=tmp_path, check=True)
     assert "by CPUs" in done.stdout
     assert "by a limit" in done.stdout
+
+
+WITH_EXECUTOR = """
+    with Executor({most}) as executor:
+        futures = [executor.submit(endless) for _ in range(4)]
+        futures[0].result()
+"""
+WITHOUT_WITH = """
+    executor = Executor({most})
+    executor.submit(endless).result()
+"""
+INTERRUPTED = """
+import threading
+from skate.util import Executor
+
+def endless():
+    print("begun", flush=True)
+    threading.Event().wait()
+
+if __name__ == "__main__":
+    import skate
+    skate.init(num_cpus=2)
+"""
+
+
+@local_only
+@pytest.mark.parametrize("most", [None, 1])
+@pytest.mark.parametrize("body", [WITH_EXECUTOR, WITHOUT_WITH], ids=["with", "without"])
+def test_one_interrupt_ends_the_program(tmp_path, body, most):
+    (tmp_path / "program.py").write_text(INTERRUPTED + body.format(most=most))
+    command = [sys.executable, tmp_path / "program.py"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with Program(command, cwd=tmp_path, **pipes) as program:
+        assert "begun" in program.stdout.readline()
+        os.killpg(program.pid, signal.SIGINT)
+        _, errors = program.communicate(timeout=PATIENCE)
+    assert program.returncode == -signal.SIGINT
+    assert errors.splitlines()[-1] == "KeyboardInterrupt"
+    assert "Exception ignored" not in errors
+
+
+@local_only
+def test_an_interrupt_inside_with_ends_the_calls(flag):
+    executor = Executor(1)
+    future = executor.submit(flag("never").wait)
+    with pytest.raises(KeyboardInterrupt), executor:
+        raise KeyboardInterrupt
+    assert isinstance(future.exception(PATIENCE), skate.exceptions.TaskCancelledError)
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        executor.submit(square, 1)
 
 
 @local_only

@@ -366,3 +366,16 @@ def test_a_pool_that_is_never_closed_ends_quietly_with_its_program(tmp_path: Pat
     )
     ran = run_program([sys.executable, program], check=True)
     assert (ran.stdout, ran.stderr) == ("[1, 2]\n", "")
+
+
+def test_a_pool_that_outlives_the_modules_ends_quietly(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import sys, threading\n"
+        "from skate.util.multiprocessing import Pool, _dispatch\n"
+        "with Pool(1) as pool:\n"
+        "    threading.kept = pool  # as the traceback of an interrupt may keep it\n"
+        "    sys.kept = _dispatch\n"
+    )
+    ran = run_program([sys.executable, program], check=True)
+    assert (ran.stdout, ran.stderr) == ("", "")

@@ -151,3 +151,11 @@ def test_shutdown_ends_the_actor(force: bool) -> None:
     q.shutdown()
     with pytest.raises(skate.exceptions.RayActorError):
         skate.get(actor.qsize.remote(), timeout=PATIENCE)
+
+
+def test_a_queue_that_was_shut_down_says_so() -> None:
+    q = Queue()
+    q.shutdown()
+    for call in (q.size, q.empty, q.full, q.get, q.get_nowait, lambda: q.put(1)):
+        with pytest.raises(RuntimeError, match="was shut down"):
+            call()

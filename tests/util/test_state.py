@@ -832,3 +832,10 @@ def test_the_driver_has_an_id_that_is_not_nothing() -> None:
     (driver,) = state.list_workers(filters=[("worker_type", "=", "DRIVER")])
     assert int(driver.worker_id, 16)
     assert driver.worker_id == skate.get_runtime_context().get_worker_id()
+
+
+@pytest.mark.parametrize("name", [name for name in state.__all__ if name != "StateRow"])
+def test_a_wrong_call_names_the_function(name: str) -> None:
+    function = getattr(state, name)
+    with pytest.raises(TypeError, match=rf"^{name}\(\)"):
+        function(unheard_of=1)

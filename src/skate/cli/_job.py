@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shlex
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _MISTAKES = (*USUAL_MISTAKES, RuntimeError)
 _LOOK_SECONDS = 0.1
+_INTERRUPTED = 128 + signal.SIGINT  # the exit code by which shells know it
 
 
 def job_group(click: ModuleType) -> Any:
@@ -106,7 +108,7 @@ def _submit(
         print(f"skate job status {job}\nskate job logs --follow {job}\nskate job stop {job}")
         return
     print("Tailing logs until the job exits; with --no-wait it goes on alone", flush=True)
-    asyncio.run(_print_log(client, job))
+    _follow(client, job)
     details = client.get_job_info(job)
     _say(details)
     if details.status == "FAILED":
@@ -139,6 +141,18 @@ def _object_of(option: str, text: str | None) -> dict[str, Any]:
     return found
 
 
+def _follow(client: JobSubmissionClient, job: str) -> None:
+    """Print the log until the job is over; Ctrl-C ends only the printing."""
+    try:
+        asyncio.run(_print_log(client, job))
+    except KeyboardInterrupt:
+        print(
+            f"\nJob {job!r} goes on: skate job logs --follow {job}, skate job stop {job}",
+            flush=True,
+        )
+        sys.exit(_INTERRUPTED)
+
+
 async def _print_log(client: JobSubmissionClient, job: str) -> None:
     async for text in client.tail_job_logs(job):
         print(text, end="", flush=True)
@@ -159,7 +173,7 @@ def _status(job_id: str, **where: str | None) -> None:
 def _logs(job_id: str, follow: bool, **where: str | None) -> None:
     client = _client(**where)
     if follow:
-        asyncio.run(_print_log(client, job_id))
+        _follow(client, job_id)
         _say(client.get_job_info(job_id))
     else:
         print(client.get_job_logs(job_id), end="")

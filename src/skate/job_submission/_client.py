@@ -115,13 +115,15 @@ class JobSubmissionClient:
         Raises:
             RuntimeError: If there is a job with this id.
             TypeError: If something is not what it should be.
-            ValueError: If the environment cannot be had.
+            ValueError: If there is no command, or the environment cannot be had.
         """
         _check_kinds(
             ("entrypoint", entrypoint, (str,)),
             ("submission_id", submission_id or job_id, (str, type(None))),
             ("runtime_env", runtime_env, (Mapping, type(None))),
         )
+        if not entrypoint.strip():
+            raise ValueError(f"entrypoint takes a command for a shell; got {entrypoint!r}")
         told = {**(metadata or {}), **self._metadata}
         wrong = [name for pair in told.items() for name in pair if not isinstance(name, str)]
         if wrong:

@@ -37,6 +37,7 @@ def _summarizer(kind: str, doc: str) -> Summarizing:
     ) -> Row:
         return summary_of(kind, current_engine())
 
+    summarizing.__name__ = summarizing.__qualname__ = f"summarize_{kind}"
     summarizing.__doc__ = f"{doc}{_ARGUMENTS}"
     return summarizing
 

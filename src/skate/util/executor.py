@@ -17,6 +17,7 @@ import concurrent.futures
 import functools
 import inspect
 import itertools
+import sys
 import threading
 import time
 import types
@@ -211,10 +212,22 @@ class Executor(concurrent.futures.Executor):
 
     # -- the end -------------------------------------------------------------------------------
 
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: types.TracebackType | None,
+    ) -> None:
+        if exc_type is not None and issubclass(exc_type, KeyboardInterrupt):
+            self._end_calls()
+        else:
+            self.shutdown()
+
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Take no more calls, and wait for those that were made.
 
-        Leaving `with Executor() as executor:` does it, and so does the end of the program.
+        Leaving `with Executor() as executor:` does it, and so does the end of the program. After
+        Ctrl-C both end the calls instead.
 
         Args:
             wait: Whether to return only when all calls have ended.
@@ -230,6 +243,19 @@ class Executor(concurrent.futures.Executor):
             _wait_for_tasks(self._book.running)
             self._book.running.clear()
             self._book.callbacks.end()
+
+    def _end_calls(self) -> None:
+        """Take no more calls, and end those that were made: who interrupts does not wait."""
+        with self._lock:
+            self._closed = True
+            calls = [*self._pending]
+        for call in calls:
+            call.cancel()
+        tasks = [*self._book.running]
+        self._book.running.clear()
+        if skate.is_initialized():
+            for ref in tasks:
+                skate.cancel(ref, force=True)
 
     def _callers(self) -> list[ExecutorCall]:
         """Return the futures of calls that the engine has, as far as somebody keeps them."""
@@ -364,9 +390,18 @@ def _chunks(calls: Iterator[object], size: int) -> Iterator[list[Any]]:
 
 def _wait_for_all() -> None:
     """Wait at the end of the program for all calls, also those that nobody asks about."""
+    if _was_interrupted():
+        return  # the end of the session ends them
     for executor in list(_executors):
         executor.shutdown()
     _wait_for_tasks(_abandoned)
+
+
+def _was_interrupted() -> bool:
+    """Return whether an interrupt ends this program. In a shell it has only ended a statement."""
+    unhandled = getattr(sys, "last_type", None)
+    is_shell = hasattr(sys, "ps1")
+    return not is_shell and unhandled is not None and issubclass(unhandled, KeyboardInterrupt)
 
 
 def _wait_for_tasks(calls: Iterable[Any]) -> None:

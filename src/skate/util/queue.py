@@ -51,12 +51,18 @@ class Queue(Generic[T]):
         actor_class: Any = skate.remote(_QueueActor)
         self.actor: Any = actor_class.options(**(actor_options or {})).remote(maxsize)
 
+    @property
+    def _running(self) -> Any:
+        if self.actor is None:
+            raise RuntimeError("this queue was shut down by shutdown(); make a new one")
+        return self.actor
+
     def __len__(self) -> int:
         return self.size()
 
     def size(self) -> int:
         """Return how many items are in the queue."""
-        count: int = skate.get(self.actor.qsize.remote())
+        count: int = skate.get(self._running.qsize.remote())
         return count
 
     def qsize(self) -> int:
@@ -65,12 +71,12 @@ class Queue(Generic[T]):
 
     def empty(self) -> bool:
         """Return whether there is nothing in the queue."""
-        answer: bool = skate.get(self.actor.empty.remote())
+        answer: bool = skate.get(self._running.empty.remote())
         return answer
 
     def full(self) -> bool:
         """Return whether the queue has `maxsize` items."""
-        answer: bool = skate.get(self.actor.full.remote())
+        answer: bool = skate.get(self._running.full.remote())
         return answer
 
     def put(self, item: T, block: bool = True, timeout: float | None = None) -> None:
@@ -145,13 +151,13 @@ class Queue(Generic[T]):
 
     def _put(self, item: T, block: bool, timeout: float | None) -> Any:
         if not block:
-            return self.actor.offer_all.remote([item])
-        return self.actor.offer.remote(item, seconds("timeout", timeout))
+            return self._running.offer_all.remote([item])
+        return self._running.offer.remote(item, seconds("timeout", timeout))
 
     def _get(self, block: bool, timeout: float | None) -> Any:
         if not block:
-            return self.actor.take_all.remote(1)
-        return self.actor.take.remote(seconds("timeout", timeout))
+            return self._running.take_all.remote(1)
+        return self._running.take.remote(seconds("timeout", timeout))
 
     def put_nowait(self, item: T) -> None:
         """Add an item if there is room now.
@@ -182,7 +188,7 @@ class Queue(Generic[T]):
         """
         if not isinstance(items, Iterable):
             raise TypeError(f"items must be iterable; got {items!r}")
-        _raise_if_full(skate.get(self.actor.offer_all.remote(list(items))))
+        _raise_if_full(skate.get(self._running.offer_all.remote(list(items))))
 
     def get_nowait(self) -> T:
         """Take the oldest item if there is one now.
@@ -205,7 +211,7 @@ class Queue(Generic[T]):
             raise TypeError(f"num_items must be an int; got {num_items!r}")
         if num_items < 0:
             raise ValueError(f"num_items must not be negative; got {num_items}")
-        return _items(skate.get(self.actor.take_all.remote(num_items)))
+        return _items(skate.get(self._running.take_all.remote(num_items)))
 
     def shutdown(self, force: bool = False, grace_period_s: float = 5) -> None:
         """End the queue's actor.

@@ -77,6 +77,7 @@ def _lister(kind: str, doc: str) -> Listing:
     ) -> list[StateRow]:
         return chosen(all_rows(kind, current_engine()), filters, limit, ROWS_OF[kind])
 
+    listing.__name__ = listing.__qualname__ = f"list_{kind}"  # which errors of calls tell
     listing.__doc__ = f"{doc}{_ARGUMENTS}"
     return listing
 
@@ -112,6 +113,7 @@ def _getter(kind: str, key: str, doc: str) -> Getting:
         found = (row for row in all_rows(kind, current_engine()) if row[key] == id)
         return next(completed(found, ROWS_OF[kind]), None)
 
+    getting.__name__ = getting.__qualname__ = f"get_{kind.removesuffix('s')}"
     getting.__doc__ = f"{doc}{_ONE_SESSION}\n        _explain: Without effect, too.\n    "
     return getting
 

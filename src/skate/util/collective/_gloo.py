@@ -6,6 +6,7 @@ of `torch.distributed`.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -23,6 +24,8 @@ torch = try_import("torch", extra="torch")
 dist = try_import("torch.distributed", extra="torch")
 
 _ATTEMPTS = 5
+_DIGEST_BYTES = 16
+_NOTE_BYTES = 512  # with the digest: room for what a rank says about its tensors
 _Store: Any = dist.Store
 Tensor = Any
 
@@ -117,12 +120,14 @@ class GlooGroup:
         options = dist.AllreduceOptions()
         options.reduceOp = _OPS[op]
         with _in_place(tensor) as dense:
+            self._agree("allreduce", dense)
             self._group.allreduce(dense, options).wait()
 
     def reduce(self, tensor: object, dst_rank: int, op: ReduceOp) -> None:
         options = dist.ReduceOptions()
         options.rootRank = dst_rank
         options.reduceOp = _OPS[op]
+        self._agree("reduce", [_to_read(tensor)])
         if self.rank == dst_rank:
             with _in_place(tensor) as dense:
                 self._group.reduce(dense, options).wait()
@@ -134,17 +139,21 @@ class GlooGroup:
         options = dist.BroadcastOptions()
         options.rootRank = src_rank
         with _in_place(tensor, read_only=self.rank == src_rank) as dense:
+            self._agree("broadcast", dense)
             self._group.broadcast(dense, options).wait()
 
     def allgather(self, tensor_list: list[Any], tensor: object) -> None:
+        own = _to_read(tensor)
         with _in_place(*tensor_list) as dense:
-            self._group.allgather([dense], [_to_read(tensor)]).wait()
+            self._agree("allgather", [own])
+            self._group.allgather([dense], [own]).wait()
 
     def reducescatter(self, tensor: object, tensor_list: list[Any], op: ReduceOp) -> None:
         options = dist.ReduceScatterOptions()
         options.reduceOp = _OPS[op]
         inputs = [_to_read(part) for part in tensor_list]
         with _in_place(tensor) as dense:
+            self._agree("reducescatter", inputs)
             self._group.reduce_scatter(dense, [inputs], options).wait()
 
     def send(self, tensor: object, dst_rank: int) -> None:
@@ -159,6 +168,44 @@ class GlooGroup:
 
     def close(self) -> None:
         self._group = None
+
+    def _agree(self, operation: str, tensors: list[Tensor]) -> None:
+        """Raise in every rank if the ranks have called different things.
+
+        gloo does not look: with tensors of other sizes some ranks get wrong numbers, and the
+        others wait for bytes that nobody sends.
+        """
+        if self.world_size == 1:
+            return
+        own = _note(operation, tensors)
+        notes = [torch.empty_like(own) for _ in range(self.world_size)]
+        self._group.allgather([notes], [own]).wait()
+        said = [bytes(note.numpy()) for note in notes]
+        if len({text[:_DIGEST_BYTES] for text in said}) == 1:
+            return
+        calls = "; ".join(
+            f"rank {rank}: {text[_DIGEST_BYTES:].rstrip(bytes(1)).decode(errors='replace')}"
+            for rank, text in enumerate(said)
+        )
+        raise ValueError(
+            f"the ranks of the collective group {self.name!r} must call the same operation with "
+            f"tensors of the same shape and dtype; got {calls}"
+        )
+
+
+def _note(operation: str, tensors: list[Tensor]) -> Tensor:
+    """Return what a rank calls: a digest of what has to be equal, then the call in words.
+
+    Sizes have to be equal, and shapes need not: gloo adds a column to a row of its length.
+    """
+    sizes = [(str(tensor.dtype), tensor.numel()) for tensor in tensors]
+    digest = hashlib.blake2b(repr((operation, sizes)).encode(), digest_size=_DIGEST_BYTES).digest()
+    words = ", ".join(
+        f"{str(tensor.dtype).removeprefix('torch.')} of shape {tuple(tensor.shape)}"
+        for tensor in tensors
+    )
+    note = (digest + f"{operation}({words})".encode())[:_NOTE_BYTES]
+    return torch.frombuffer(bytearray(note.ljust(_NOTE_BYTES, bytes(1))), dtype=torch.uint8)
 
 
 @contextmanager

@@ -168,6 +168,9 @@ def allreduce(tensor: object, group_name: str = "default", op: ReduceOp = Reduce
         tensor: The tensor of this process: of torch, or a NumPy array; all have the same shape.
         group_name: The group.
         op: How they are combined.
+
+    Raises:
+        ValueError: In every process, if their tensors differ in size or dtype.
     """
     _group(group_name).allreduce(tensor, op)
 
@@ -182,6 +185,9 @@ def reduce(
         dst_rank: The process that gets the result.
         group_name: The group.
         op: How they are combined.
+
+    Raises:
+        ValueError: In every process, if their tensors differ in size or dtype.
     """
     group = _group(group_name)
     group.reduce(tensor, _checked_rank(group, dst_rank), op)
@@ -194,6 +200,9 @@ def broadcast(tensor: object, src_rank: int = 0, group_name: str = "default") ->
         tensor: The tensor of this process.
         src_rank: The process whose tensor it is.
         group_name: The group.
+
+    Raises:
+        ValueError: In every process, if their tensors differ in size or dtype.
     """
     group = _group(group_name)
     group.broadcast(tensor, _checked_rank(group, src_rank))
@@ -206,6 +215,9 @@ def allgather(tensor_list: list[Any], tensor: object, group_name: str = "default
         tensor_list: Tensors to write to, one for each process.
         tensor: The tensor of this process.
         group_name: The group.
+
+    Raises:
+        ValueError: In every process, if their tensors differ in size or dtype.
     """
     group = _group(group_name)
     group.allgather(_checked_list(group, tensor_list), tensor)
@@ -224,6 +236,9 @@ def reducescatter(
         tensor_list: A tensor for each process.
         group_name: The group.
         op: How they are combined.
+
+    Raises:
+        ValueError: In every process, if their tensors differ in size or dtype.
     """
     group = _group(group_name)
     group.reducescatter(tensor, _checked_list(group, tensor_list), op)

@@ -72,6 +72,8 @@ class Pool:
         new_actor = partial(start, initializer, tuple(initargs or ()))
         self._dispatcher = Dispatcher(new_actor, self._processes, maxtasksperchild)
         self._iterators: weakref.WeakSet[IMapIterator] = weakref.WeakSet()
+        # No __del__, which would be called in the ruins of the interpreter, too.
+        weakref.finalize(self, self._dispatcher.close).atexit = False
 
     # -- one call ------------------------------------------------------------------------------
 
@@ -263,10 +265,6 @@ class Pool:
 
     def __exit__(self, *_: object) -> None:
         self.terminate()
-
-    def __del__(self) -> None:
-        if hasattr(self, "_dispatcher"):
-            self._dispatcher.close()
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError("a Pool cannot be sent to other processes; make one there")
