@@ -159,6 +159,15 @@ def test_what_is_no_state_is_refused():
         batches.load_state_dict({"rows": 3})
 
 
+def test_a_state_of_another_dataset_is_told():
+    _, state = first_of(skate.data.range(100).iter_batches(batch_size=10), 4)
+    rows = skate.data.from_items([{"id": number} for number in range(50)])
+    with pytest.warns(
+        UserWarning, match="another dataset: its plan was ReadRange, and this one's"
+    ):
+        rows.iter_batches(batch_size=10).load_state_dict(state)
+
+
 ANOTHER_PROCESS = """
 import json, sys
 import skate.data
