@@ -174,10 +174,13 @@ def test_programs_for_ray_find_the_command_serve(tmp_path: Path) -> None:
         (("build", "shop:nope"), "there is no 'nope' in "),
         (("run", "shop:Shop"), "Expected a built Serve application"),
         (("run", "missing.yaml"), "No such file"),
+        (("run", "cut.yaml"), "cut.yaml, line 2: expected the node content"),
+        (("run", "--runtime-env", "cut.yaml", "shop:app"), "cut.yaml, line 2: expected the node"),
         (("run", "--runtime-env-json", "3", "shop:app"), "environment is a dictionary; got 3"),
     ],
 )
 def test_mistakes_are_one_line(folder: Path, arguments: tuple[str, ...], text: str) -> None:
+    (folder / "cut.yaml").write_text("applications: [\n")
     printed = skate(folder, *arguments)
     assert printed.startswith("Error: ")
     assert printed.count("\n") == 1
