@@ -155,8 +155,9 @@ def test_tensors_in_a_shuffle_buffer():
 
 def test_what_is_no_state_is_refused():
     batches = skate.data.range(3).iter_torch_batches()
-    with pytest.raises(ValueError, match="takes what state_dict has returned"):
-        batches.load_state_dict({"rows": 3})
+    for wrong in ({"rows": 3}, None, [], "text"):
+        with pytest.raises(ValueError, match="takes what state_dict has returned"):
+            batches.load_state_dict(wrong)
 
 
 def test_a_state_of_another_dataset_is_told():

@@ -490,6 +490,7 @@ class gRPCOptions(CheckedSettings):  # noqa: N801 - the name is Ray's
 
     _checks: ClassVar[dict[str, Check]] = {
         "port": _port,
+        "grpc_servicer_functions": instances((list, tuple), "a list of import paths"),
         "request_timeout_s": optional(non_negative),
     }
 
