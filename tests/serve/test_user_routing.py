@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from functools import partial
 from typing import Any, ClassVar
 
 import httpx
@@ -121,6 +122,10 @@ def test_what_is_no_list_of_replicas_is_named() -> None:
     skate.shutdown()
 
 
+def _is_told(request: Any) -> bool:
+    return "times" in request.why_unsent
+
+
 def test_a_router_that_chooses_none_is_the_reason_of_late_requests(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -128,9 +133,11 @@ def test_a_router_that_chooses_none_is_the_reason_of_late_requests(
     skate.init(engine="inline")
     serve.start(proxy_location="Disabled")
     handle = serve.run(unreached.bind())
+    nobody: list[Any]
     for nobody in ([], [[]]):
         response = handle.remote(nobody)
-        eventually(lambda response=response: "times" in response._request.why_unsent)
+        request: Any = response._request
+        eventually(partial(_is_told, request))
         told = r"within 0\.1 s: choose_replicas of Answers has returned no replica \d+ times"
         with pytest.raises(TimeoutError, match=told):
             response.result(timeout_s=0.1)
