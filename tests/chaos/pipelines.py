@@ -53,7 +53,7 @@ def kill_a_stage(chance: random.Random) -> bool:
     """Kill the worker of some stage; False if it has none now."""
     below = psutil.Process(os.getpid()).children(recursive=True)
     with contextlib.suppress(psutil.Error):
-        workers = [each for each in below if "_Mapper" in " ".join(each.cmdline())]
+        workers = [each for each in below if "MapWorker(" in " ".join(each.cmdline())]
         if workers:
             chance.choice(workers).send_signal(signal.SIGKILL)
             return True

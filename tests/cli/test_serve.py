@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -156,6 +157,14 @@ def test_applications_that_say_import_ray(tmp_path: Path, command: tuple[str, ..
     assert [one["name"] for one in app["deployments"]] == ["One"]
 
 
+def test_a_port_that_is_taken_is_one_line(folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        printed = skate(folder, "run", "--port", port, "shop:app")
+    assert printed.startswith(f"Error: cannot listen on http://127.0.0.1:{port}: another program")
+    assert printed.count("\n") == 1
+
+
 def test_programs_for_ray_find_the_command_serve(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(
         "from ray import serve\napp = serve.deployment(lambda: 1).options(name='One').bind()\n"
@@ -192,10 +201,14 @@ def test_programs_for_ray_find_the_command_serve(tmp_path: Path) -> None:
         (("build", "shop:nope"), "there is no 'nope' in "),
         (("run", "shop:Shop"), "Expected a built Serve application"),
         (("run", "missing.yaml"), "No such file"),
+        (("run", "--port", "99999", "shop:app"), "a port number up to 65535"),
+        (("run", "cut.yaml"), "cut.yaml, line 2: expected the node content"),
+        (("run", "--runtime-env", "cut.yaml", "shop:app"), "cut.yaml, line 2: expected the node"),
         (("run", "--runtime-env-json", "3", "shop:app"), "environment is a dictionary; got 3"),
     ],
 )
 def test_mistakes_are_one_line(folder: Path, arguments: tuple[str, ...], text: str) -> None:
+    (folder / "cut.yaml").write_text("applications: [\n")
     printed = skate(folder, *arguments)
     assert printed.startswith("Error: ")
     assert printed.count("\n") == 1

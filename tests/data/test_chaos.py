@@ -86,6 +86,17 @@ def test_a_function_that_always_kills_is_an_error():
         skate.data.range(2, override_num_blocks=1).map(die).take_all()
 
 
+def test_a_class_that_always_kills_is_an_error_that_names_it_and_its_tries():
+    class Deadly:
+        def __call__(self, batch):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    deadly = skate.data.range(2, override_num_blocks=1).map_batches(Deadly, concurrency=1)
+    told = r"MapBatches\(Deadly\)\) is being restarted, because .*SIGKILL.* tried 4 times"
+    with pytest.raises(skate.exceptions.ActorUnavailableError, match=told):
+        deadly.take_all()
+
+
 def test_a_killed_worker_of_a_stream_of_blocks(tally, tmp_path):
     import torch
 

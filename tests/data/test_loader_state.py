@@ -155,8 +155,18 @@ def test_tensors_in_a_shuffle_buffer():
 
 def test_what_is_no_state_is_refused():
     batches = skate.data.range(3).iter_torch_batches()
-    with pytest.raises(ValueError, match="takes what state_dict has returned"):
-        batches.load_state_dict({"rows": 3})
+    for wrong in ({"rows": 3}, None, [], "text"):
+        with pytest.raises(ValueError, match="takes what state_dict has returned"):
+            batches.load_state_dict(wrong)
+
+
+def test_a_state_of_another_dataset_is_told():
+    _, state = first_of(skate.data.range(100).iter_batches(batch_size=10), 4)
+    rows = skate.data.from_items([{"id": number} for number in range(50)])
+    with pytest.warns(
+        UserWarning, match="another dataset: its plan was ReadRange, and this one's"
+    ):
+        rows.iter_batches(batch_size=10).load_state_dict(state)
 
 
 ANOTHER_PROCESS = """

@@ -7,12 +7,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pyarrow.fs import LocalFileSystem
 
 import skate
 import skate.data
 from skate.data import ActorPoolStrategy, Datasink, FileShuffleConfig
 from skate.data._io.write_log import WriteLog
-from skate.data.exceptions import NotRepeatableError, PlanChangedError, ResumeError
+from skate.data.exceptions import (
+    NotRepeatableError,
+    PlanChangedError,
+    ResumeError,
+    WriteUnderWayError,
+)
 from skate.data.expressions import col, uuid
 from skate.data.expressions import random as random_numbers
 from tests.chaos.writes import KilledWrite
@@ -71,6 +77,22 @@ def test_a_second_run_computes_only_what_is_missing(folder, tally):
     assert ids(folder) == list(range(0, 200, 2))
     assert len(tally) <= 10 + 1 + UNDER_WAY
     assert sorted(os.listdir(folder / "_resume")) == ["complete.json", "plan.json"]
+
+
+def test_a_folder_that_another_write_has_is_an_error_at_once(folder):
+    folder.mkdir()
+    with WriteLog(LocalFileSystem(), str(folder)).locked():
+        with pytest.raises(WriteUnderWayError, match=r"to '.*out' has not ended. Wait"):
+            skate.data.range(10).write_parquet(str(folder), resume=True)
+        assert os.listdir(folder) == []
+    skate.data.range(10).write_parquet(str(folder), resume=True)
+    assert ids(folder) == list(range(10))
+
+
+@pytest.mark.parametrize("mode", ["error", "ignore"])
+def test_modes_that_spare_a_folder_write_one_that_is_not_there(folder, mode):
+    skate.data.range(10).write_parquet(str(folder), resume=True, mode=mode)
+    assert ids(folder) == list(range(10))
 
 
 def test_a_run_after_the_last_does_nothing(folder, tally):

@@ -15,6 +15,14 @@ pytestmark = pytest.mark.usefixtures("engine")
 
 
 @pytest.mark.engines("local")
+def test_a_misspelt_argument_of_a_write_is_named(tmp_path):
+    rows = skate.data.range(3)
+    with pytest.raises(TypeError, match="no argument 'resum': did you mean 'resume'"):
+        rows.write_parquet(str(tmp_path / "out"), resum=True)
+    rows.write_parquet(str(tmp_path / "out"), compression="zstd")  # is for the format
+
+
+@pytest.mark.engines("local")
 def test_arguments_that_do_not_fit_are_named_at_once():
     ds = skate.data.from_items([{"a": 1, "b": 2}])
     with pytest.raises(TypeError, match=r"rename_columns.*got 'a'"):

@@ -130,6 +130,11 @@ def failure(call: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, s
     return error.code(), error.details()
 
 
+def test_servicer_functions_that_are_no_list_are_refused_at_once() -> None:
+    with pytest.raises(TypeError, match=r"takes a list of import paths; got 'shop.add'"):
+        gRPCOptions(grpc_servicer_functions="shop.add")  # type: ignore[arg-type]
+
+
 def test_methods_are_answered(stub: Any) -> None:
     (you,) = named("you")
     sent = [("application", "greeter"), ("request_id", "one"), ("multiplexed_model_id", "m")]

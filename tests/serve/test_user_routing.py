@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from functools import partial
 from typing import Any, ClassVar
 
 import httpx
@@ -12,6 +13,7 @@ import pytest
 import skate
 from skate import serve
 from skate.serve._identity import DeploymentID
+from skate.serve._routing import user_routing
 from skate.serve._routing.router import Router, RoutingTable
 from skate.serve._routing.user_routing import plan_of
 from skate.serve.config import RequestRouterConfig
@@ -116,8 +118,32 @@ def test_what_is_no_list_of_replicas_is_named() -> None:
     for wrong in ("flat", [["stranger"]], 7):
         with pytest.raises(TypeError, match=r"choose_replicas of Answers returns lists .*; got"):
             handle.remote(wrong).result(timeout_s=5)
-    with pytest.raises(TimeoutError, match=r"within 0\.1 s: no replica has taken it"):
-        handle.remote([]).result(timeout_s=0.1)
+    serve.shutdown()
+    skate.shutdown()
+
+
+def _is_told(request: Any) -> bool:
+    return "times" in request.why_unsent
+
+
+def test_a_router_that_chooses_none_is_the_reason_of_late_requests(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(user_routing, "_PATIENCE_S", 0)
+    skate.init(engine="inline")
+    serve.start(proxy_location="Disabled")
+    handle = serve.run(unreached.bind())
+    nobody: list[Any]
+    for nobody in ([], [[]]):
+        response = handle.remote(nobody)
+        request: Any = response._request
+        eventually(partial(_is_told, request))
+        told = r"within 0\.1 s: choose_replicas of Answers has returned no replica \d+ times"
+        with pytest.raises(TimeoutError, match=told):
+            response.result(timeout_s=0.1)
+        response.cancel()
+    lines = [line for line in caplog.messages if "has returned no replica" in line]
+    assert len(lines) == 1  # however many wait
     serve.shutdown()
     skate.shutdown()
 

@@ -57,6 +57,8 @@ def test_it_raises_what_the_function_raises():
 
 
 def test_it_is_a_trainable_like_others(run):
+    with pytest.raises(ValueError, match="no 'cpus': did you mean 'cpu'"):
+        tune.with_resources(lambda config: None, {"cpus": 2})
     asking = tune.with_resources(lambda config: tune.report(n=7), {"cpu": 2})
     kind = wrap_function(asking, name="seven")
     (trial,) = run(kind).trials

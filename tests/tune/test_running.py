@@ -9,6 +9,7 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
+from traceback import format_exception
 
 import pytest
 
@@ -694,6 +695,7 @@ def test_what_a_callback_raises_is_an_error_of_the_search(run, hook):
         run(square, config={"x": 1}, callbacks=[listener])
     assert isinstance(caught.value, KeyError)
     assert type(caught.value.__cause__) is KeyError
+    assert f"in {hook} of the callback Listener" in "".join(format_exception(caught.value))
 
 
 def test_each_result_is_a_step_of_its_own(run):

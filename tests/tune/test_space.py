@@ -56,6 +56,10 @@ class TestDomains:
     def test_rounded_values_are_multiples(self, domain, q):
         assert all(abs(value / q - round(value / q)) < 1e-9 for value in drawn(domain))
 
+    def test_a_choice_of_nothing_is_refused_at_once(self):
+        with pytest.raises(ValueError, match="at least one value; got none"):
+            tune.choice([])
+
     def test_rounded_ranges_include_both_bounds(self):
         assert {*drawn(tune.qrandint(4, 12, 4))} == {4, 8, 12}
         assert {0.0, 1.0} <= {*drawn(tune.quniform(0, 1, 0.25))}

@@ -6,11 +6,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 
-def nearest_names(name: str, allowed: Iterable[str], count: int = 3) -> list[str]:
-    """Return the allowed names that look most like `name`."""
+def nearest_names(
+    name: str, allowed: Iterable[str], count: int = 3, likeness: float = 0.6
+) -> list[str]:
+    """Return the allowed names that look most like `name`; a `likeness` of 1 is equality."""
     import difflib
 
-    return difflib.get_close_matches(name, list(allowed), n=count)
+    return difflib.get_close_matches(name, list(allowed), n=count, cutoff=likeness)
 
 
 def unknown_parameter(function: str, name: str, known: Iterable[str]) -> TypeError:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from skate._core.errors import add_note
+
 if TYPE_CHECKING:
     from skate._run.checkpoint import Checkpoint
     from skate._run.result import Result
@@ -241,7 +243,11 @@ class CallbackList:
         for callback in self.callbacks:
             method = getattr(callback, hook, None)
             if method is not None:
-                method(*args, **info)
+                try:
+                    method(*args, **info)
+                except Exception as error:
+                    add_note(error, f"in {hook} of the callback {type(callback).__name__}")
+                    raise
 
     def __len__(self) -> int:
         return len(self.callbacks)

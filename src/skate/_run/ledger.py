@@ -25,7 +25,6 @@ from them.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import importlib
 import os
 import sys
@@ -34,6 +33,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from skate._core.folder_locks import locked_folder
 from skate._run.append_buffer import AppendBuffer
 from skate._run.checkpoint import Checkpoint
 from skate._run.checkpoint_manager import RecordedCheckpoint, number_of
@@ -312,8 +312,7 @@ def claimed(storage: Storage) -> Iterator[None]:
     """Have a folder for oneself: two programs would delete each other's drafts, cut each other's
     history, and give their checkpoints the same names.
 
-    The lock is on the folder itself, and ends with the process however that ends. Folders that are
-    elsewhere, and file systems without locks, have none.
+    Folders that are elsewhere, and file systems without locks, have none.
 
     Raises:
         RunFolderInUseError: If a run that has not ended has it.
@@ -321,29 +320,12 @@ def claimed(storage: Storage) -> Iterator[None]:
     if not storage.is_local:
         yield
         return
-    folder = os.open(storage.local_path, os.O_RDONLY)
-    try:
-        _lock(folder, storage.path)
+    with contextlib.ExitStack() as lock:
         try:
-            yield
-        finally:  # of processes too that were forked meanwhile
-            _unlock(folder)
-    finally:
-        os.close(folder)
-
-
-def _lock(folder: int, path: str) -> None:
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise RunFolderInUseError(
-            f"a run that has not ended writes to {path!r}. Wait for it, end it, or give this one "
-            "another RunConfig(name=…) or storage_path"
-        ) from None
-    except OSError:
-        pass
-
-
-def _unlock(folder: int) -> None:
-    with contextlib.suppress(OSError):
-        fcntl.flock(folder, fcntl.LOCK_UN)
+            lock.enter_context(locked_folder(storage.local_path))
+        except BlockingIOError:
+            raise RunFolderInUseError(
+                f"a run that has not ended writes to {storage.path!r}. Wait for it, end it, or "
+                "give this one another RunConfig(name=…) or storage_path"
+            ) from None
+        yield

@@ -6,7 +6,6 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -333,11 +332,13 @@ def _set_environment(
     runtime_env_json: str | None,
 ) -> None:
     """Give all applications the environment that the command line says."""
+    from skate.serve._application.config_files import read_yaml
+
     if runtime_env is not None and runtime_env_json is not None:
         raise ValueError("give one of --runtime-env and --runtime-env-json, not both")
     given: object = {}
     if runtime_env is not None:
-        given = try_import("yaml", "serve").safe_load(Path(runtime_env).read_text())
+        given = read_yaml(runtime_env)
     elif runtime_env_json is not None:
         given = json.loads(runtime_env_json)
     if not isinstance(given, dict):

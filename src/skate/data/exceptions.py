@@ -6,7 +6,12 @@ a `TaskError`, and therefore a `UserCodeException`, which is what Ray wraps it i
 
 from skate._core.public_names import name_publicly
 from skate.data._arrow.blocks import MissingColumnError
-from skate.data._io.resumable import NotRepeatableError, PlanChangedError, ResumeError
+from skate.data._io.resumable import (
+    NotRepeatableError,
+    PlanChangedError,
+    ResumeError,
+    WriteUnderWayError,
+)
 from skate.data.preprocessor import PreprocessorNotFittedError
 from skate.exceptions import UntrustedPickleError, UserCodeException
 
@@ -21,6 +26,7 @@ __all__ = [
     "ResumeError",
     "UntrustedPickleError",
     "UserCodeException",
+    "WriteUnderWayError",
 ]
 
 name_publicly(__name__)

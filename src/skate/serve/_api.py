@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import skate
 from skate._core import notices
 from skate._core.optional_imports import install_command, is_installed
+from skate.exceptions import TaskError
 from skate.serve import _client
 from skate.serve._application.specs import build
 from skate.serve._client import Client
@@ -36,7 +37,11 @@ from skate.serve._start_options import (
 from skate.serve._status import ApplicationStatus, ServeStatus
 from skate.serve.config import ControllerOptions, HTTPOptions, ProxyLocation, gRPCOptions
 from skate.serve.context import current_replica
-from skate.serve.exceptions import NoSuchDeploymentError, SkateServeError
+from skate.serve.exceptions import (
+    AddressUnavailableError,
+    NoSuchDeploymentError,
+    SkateServeError,
+)
 from skate.serve.handle import DeploymentHandle
 
 if TYPE_CHECKING:
@@ -160,8 +165,10 @@ def _start(http: HTTPOptions | None, controller_options: GivenControllerOptions 
     client = _start_controller(http, options)
     try:
         skate.get(client.controller.open.remote(http))
-    except BaseException:  # the port is taken, above all
+    except BaseException as error:  # the port is taken, above all
         _kill_controller(client.controller)
+        if isinstance(error, TaskError) and isinstance(error.cause, AddressUnavailableError):
+            raise error.cause from None  # which says all: nobody needs the controller's lines
         raise
     return client
 

@@ -394,6 +394,17 @@ def _token_of_environment() -> str | None:
     return os.environ.get("SKATE_SERVE_AUTH_TOKEN") or None
 
 
+_HIGHEST_PORT = 65535
+
+
+def _port(name: str, value: object) -> int:
+    allowed = f"a port number up to {_HIGHEST_PORT}, or 0 for any that is free"
+    number: int = whole_numbers(0, allowed, whole_floats=True)(name, value)
+    if number > _HIGHEST_PORT:
+        raise wrong_value(name, value, allowed)
+    return number
+
+
 @dataclass
 class HTTPOptions(CheckedSettings):
     """The address, and what applies to all requests over HTTP.
@@ -445,7 +456,7 @@ class HTTPOptions(CheckedSettings):
     auth_token_file: str | None = None
 
     _checks: ClassVar[dict[str, Check]] = {
-        "port": whole_numbers(0, "a port number, or 0 for any that is free", whole_floats=True),
+        "port": _port,
         "request_timeout_s": optional(non_negative),
         "keep_alive_timeout_s": non_negative,
         "receive_timeout_s": positive,
@@ -494,7 +505,8 @@ class gRPCOptions(CheckedSettings):  # noqa: N801 - the name is Ray's
     enable_reflection: bool = False
 
     _checks: ClassVar[dict[str, Check]] = {
-        "port": whole_numbers(0, "a port number, or 0 for any that is free"),
+        "port": _port,
+        "grpc_servicer_functions": instances((list, tuple), "a list of import paths"),
         "request_timeout_s": optional(non_negative),
     }
 

@@ -6,7 +6,8 @@ SkateServeError (RayServeException)
 ├── RequestCancelledError            also a skate.exceptions.TaskCancelledError
 ├── NoSuchDeploymentError            also a KeyError
 ├── DeploymentUnavailableError       the deployment failed to start, or was deleted
-└── ReplicaUnavailableError          the chosen replica is gone
+├── ReplicaUnavailableError          the chosen replica is gone
+└── AddressUnavailableError          nothing can listen there; also a RuntimeError
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from skate.serve._identity import DeploymentID
 
 __all__ = [
+    "AddressUnavailableError",
     "BackPressureError",
     "DeploymentUnavailableError",
     "NoSuchDeploymentError",
@@ -34,6 +36,10 @@ __all__ = [
 
 class SkateServeError(Exception):
     """The root: `except SkateServeError` catches whatever skate.serve itself raises."""
+
+
+class AddressUnavailableError(SkateServeError, RuntimeError):
+    """Requests cannot be listened for where they are to be: the port is taken, above all."""
 
 
 class BackPressureError(SkateServeError):

@@ -288,7 +288,7 @@ class HTTPOptionsSchema(_Strict):
     """
 
     host: str = "127.0.0.1"
-    port: int = Field(default=8000, ge=0)
+    port: int = Field(default=8000, ge=0, le=65535)
     root_path: str = ""
     request_timeout_s: float | None = Field(default=None, ge=0)
     keep_alive_timeout_s: float = Field(default=90, ge=0)

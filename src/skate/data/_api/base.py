@@ -119,7 +119,8 @@ class Core(Iterating):
         return BlockCursor(found, start, position)
 
     def _about_state(self) -> dict[str, object]:
-        return {"draws": self._draws or draws_of(self._plan)}
+        steps = [node.name for node in plan.walk(self._plan)]
+        return {"draws": self._draws or draws_of(self._plan), "plan": steps}
 
     def _next_epoch(self) -> dict[str, object]:
         return {"draws": draws_of(self._plan)}

@@ -139,8 +139,10 @@ class Batches(StatefulEpochs[T_co]):
     def load_state_dict(
         self, state_dict: Mapping[str, object] | Sequence[Mapping[str, object]]
     ) -> None:
-        one = state_dict if isinstance(state_dict, Mapping) else state_dict[0]
+        is_list = isinstance(state_dict, Sequence) and len(state_dict) > 0
+        one: Any = next(iter(state_dict)) if is_list else state_dict
         self._check(one)
+        self._warn_of_another_plan(one)
         self._run = None
         if one.get("anew") or not self._source._resumable():
             warnings.warn(
@@ -167,6 +169,18 @@ class Batches(StatefulEpochs[T_co]):
             raise ValueError(
                 f"the state is of batches of {state['batch_size']} rows from a shuffle buffer, "
                 f"and these have {self._batch_size}"
+            )
+
+    def _warn_of_another_plan(self, state: Mapping[str, Any]) -> None:
+        """Compare steps by their names: contents would have to be computed to be compared."""
+        was: Any = state.get("plan")
+        now: Any = self._source._about_state().get("plan")
+        if was is not None and now is not None and was != now:
+            old, new = (" <- ".join(steps) for steps in (was, now))
+            warnings.warn(
+                f"the state is of another dataset: its plan was {old}, and this one's is {new}. "
+                "As many rows are left out as were taken there, whatever they are",
+                stacklevel=3,
             )
 
 

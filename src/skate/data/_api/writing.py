@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
 
+from skate._core.nearest import nearest_names
 from skate._core.optional_imports import try_import
 from skate.data._api.consuming import Consuming
 from skate.data._arrow.blocks import (
@@ -426,6 +427,7 @@ class _FileOptions:
             more = take(name, None)
             if more is not None:
                 given.update(more())
+        _check_misspelt(given)
         self.rest = given
 
     def names_for(self, extension: str) -> FilenameProvider:
@@ -437,6 +439,20 @@ class _FileOptions:
     def nothing_left(self) -> None:
         if self.rest:
             raise TypeError(f"unknown arguments {sorted(self.rest)}")
+
+
+_OF_WRITES = (
+    "arrow_open_stream_args", "concurrency", "filename_provider", "filesystem",
+    "max_rows_per_file", "min_rows_per_file", "mode", "ray_remote_args", "resume",
+    "try_create_dir", *_ARGUMENTS_FROM,
+)  # fmt: skip
+
+
+def _check_misspelt(rest: dict[str, object]) -> None:
+    """Raise for what is for the writer of the format, but all but equal to an argument of ours."""
+    for name in rest:
+        for meant in nearest_names(name, _OF_WRITES, 1, likeness=0.85):
+            raise TypeError(f"writes of files have no argument {name!r}: did you mean {meant!r}?")
 
 
 def _check_rows(least: int | None, most: int | None) -> None:

@@ -143,8 +143,9 @@ class Actors:
     ) -> None:
         self.demand = demand_of(options)
         options = {"max_restarts": -1, "max_task_retries": 3, **options}
-        # With the names of the modules, by which the engine chooses where to start the actor.
-        mapper: Any = type(_Mapper.__name__, (_Mapper,), {"modules": chain.modules})
+        # With the names of the modules, by which the engine chooses where to start the actor, and
+        # called by what it does, for errors, lists of actors and of processes.
+        mapper: Any = type(f"MapWorker({chain.name})", (_Mapper,), {"modules": chain.modules})
         self._actor = skate.remote(mapper).options(**options)
         self.chain = chain
         self._overlaps = (options.get("max_concurrency") or 1) > 1

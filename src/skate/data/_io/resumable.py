@@ -10,7 +10,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -73,6 +73,10 @@ class PlanChangedError(ResumeError):
 
 class NotRepeatableError(ResumeError):
     """The plan gives other rows, or another order, each time that it runs."""
+
+
+class WriteUnderWayError(ResumeError):
+    """Another write, of this program or of another, has the folder."""
 
 
 # -- what workers do ----------------------------------------------------------------------------
@@ -197,13 +201,38 @@ class ResumableWrite:
         the end of the last."""
         self._check()
         asked = self._asked()
-        known = self.log.read("plan.json")
-        if known is None:
+        replaced: list[str] | None = []
+        if self.log.read("plan.json") is None:
             replaced = prepare()
-            if replaced is None:
-                return
-            known = {**asked, "replaced": replaced}
-            self.log.begin(known)
+        if replaced is None:
+            return
+        with self._alone():
+            known = self.log.read("plan.json")
+            if known is None:
+                known = {**asked, "replaced": replaced}
+                self.log.begin(known)
+            self._go_on(known, asked, stats, writer, finish)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        with ExitStack() as lock:
+            try:
+                lock.enter_context(self.log.locked())
+            except BlockingIOError:
+                raise WriteUnderWayError(
+                    f"another write with resume=True to {self.log.folder!r} has not ended. Wait "
+                    "for it, end it, or write to another folder"
+                ) from None
+            yield
+
+    def _go_on(
+        self,
+        known: Record,
+        asked: Record,
+        stats: ExecutionStats,
+        writer: Callable[[str], PartWriter],
+        finish: Callable[[list[Record]], None],
+    ) -> None:
         self._check_same(known, asked)
         end = self.log.read("complete.json")
         if end is not None:

@@ -18,10 +18,12 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import pyarrow.fs as pafs
 
+from skate._core.folder_locks import locked_folder
 from skate.data._execution.units import PartOfUnit, Unit, UnitLog
 
 FOLDER = "_resume"
@@ -58,6 +60,13 @@ class WriteLog(UnitLog):
                 return json.loads(file.read())
         except (FileNotFoundError, ValueError):
             return None
+
+    def locked(self) -> AbstractContextManager[None]:
+        """Make the folder and have it for this program alone; elsewhere than on this machine
+        there are no locks."""
+        self.filesystem.create_dir(self.folder, recursive=True)
+        is_here = isinstance(self.filesystem, pafs.LocalFileSystem)
+        return locked_folder(self.folder) if is_here else nullcontext()
 
     def begin(self, content: object) -> None:
         """Make an empty log for what is asked for."""

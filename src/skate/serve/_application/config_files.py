@@ -26,11 +26,26 @@ _SHOWN = (
 )  # fmt: skip
 
 
+def read_yaml(path: str) -> Any:
+    """Return what is in a YAML file.
+
+    Raises:
+        ValueError: If it is none; says where.
+    """
+    yaml = try_import("yaml", "serve")
+    try:
+        return yaml.safe_load(Path(path).read_text())
+    except yaml.YAMLError as error:
+        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+        where = path if mark is None else f"{path}, line {mark.line + 1}"
+        raise ValueError(f"{where}: {problem or error}; it is to be YAML") from None
+
+
 def read(path: str) -> ServeDeploySchema:
     """Return the config in a YAML file."""
     from skate.serve.schema import ServeDeploySchema
 
-    content = try_import("yaml", "serve").safe_load(Path(path).read_text())
+    content = read_yaml(path)
     if not isinstance(content, dict) or "applications" not in content:
         raise ValueError(
             f"{path} has no list `applications`, each with an import_path; `skate serve build "

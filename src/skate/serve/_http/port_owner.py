@@ -24,6 +24,7 @@ from skate.serve._http.peer import (
 from skate.serve._http.routes import Routes
 from skate.serve._http.socket_folder import make_folder, remove_socket
 from skate.serve._identity import DeploymentID
+from skate.serve.exceptions import AddressUnavailableError
 
 if TYPE_CHECKING:
     from skate.serve.config import HTTPOptions
@@ -194,7 +195,7 @@ def _listen(options: HTTPOptions) -> socket.socket:
     return listening
 
 
-def _explained(error: OSError, host: str, port: int) -> RuntimeError:
+def _explained(error: OSError, host: str, port: int) -> AddressUnavailableError:
     where = f"http://{build_address(host, port)}"
     if error.errno == errno.EADDRINUSE:
         why = "another program listens there"
@@ -202,7 +203,7 @@ def _explained(error: OSError, host: str, port: int) -> RuntimeError:
         why = "ports below 1024 are for the administrator"
     else:
         why = f"{error.strerror or error}"
-    return RuntimeError(
+    return AddressUnavailableError(
         f"cannot listen on {where}: {why}. Choose another address, as in "
         'serve.start(http_options={"port": 8001}); port 0 takes any that is free'
     )

@@ -56,6 +56,7 @@ class RoutedRequest:
         "_sent", "_settled", "answered", "args", "cancelled", "claimed", "id", "is_being_sent",
         "is_dispatched", "is_reservation", "kwargs", "method", "model_id", "outcome",
         "reached_nobody", "ref", "replica", "router", "session_id", "stream",
+        "why_unsent",
     )  # fmt: skip
 
     def __init__(
@@ -80,6 +81,7 @@ class RoutedRequest:
         self.ref: Any = None  # the Call, once it is sent
         self.replica: RoutedReplica | None = None
         self.outcome: Any = NOT_YET
+        self.why_unsent: str = ""  # where more is known than that no replica has room
         self.claimed: bool = stream  # someone waits for the value and will look at it
         self.cancelled: bool = False
         self.answered: bool = False  # the call to the replica has ended, well or badly

@@ -72,7 +72,9 @@ class Response:
         return request.ref
 
     def _late(self, timeout: float | None) -> TimeoutError:
-        why = ": no replica has taken it so far" if self._request.ref is None else ""
+        why = ""
+        if self._request.ref is None:
+            why = f": {self._request.why_unsent or 'no replica has taken it so far'}"
         return GetTimeoutError(
             f"request {self._request.id} had no result within {round(timeout or 0, 3)} s{why}"
         )

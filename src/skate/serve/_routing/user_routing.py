@@ -17,6 +17,7 @@ import pickle
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cloudpickle
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("skate.serve")
 
+_PATIENCE_S = 10  # with a router that chooses no replica, before a line says so
 _SHORTEST_PAUSE_S = 0.001  # before a router is asked again: it must not keep a processor busy
 
 
@@ -94,6 +96,18 @@ class _Pending(NamedTuple):
     waiter: Waiter
 
 
+@dataclass
+class _Refusals:
+    """How often a router has chosen no replica for a request, and since when it is asked."""
+
+    since: float
+    count: int = 0
+
+    def told(self, kind: type[RequestRouter]) -> str:
+        times = "once" if self.count == 1 else f"{self.count} times"
+        return f"choose_replicas of {kind.__name__} has returned no replica {times}"
+
+
 class UserRouting:
     """Has a router of the user's choose for one `Router`."""
 
@@ -102,6 +116,7 @@ class UserRouting:
         self._router = router
         self._pending: dict[RoutedRequest, _Pending] = {}
         self._user: RequestRouter | None = None
+        self._has_warned = False  # that it chooses no replica
         self._failure = Exception()  # why there is no `_user`; requests fail with it
         self._loop = asyncio.new_event_loop()
         self._ended = asyncio.Event()
@@ -182,11 +197,12 @@ class UserRouting:
     async def _route(self, request: RoutedRequest) -> None:
         """Ask until the request has a replica, or an outcome without one, which cancels this."""
         pause, offer = self.plan.initial_backoff_s, None
+        refusals = _Refusals(self._loop.time())
         described, waiter = self._pending[request]
         try:
             while request in self._pending and request.outcome is NOT_YET:
                 seen = self._line.news
-                if self._send_one(await self._choose(described), request):
+                if self._send_one(await self._choose(described, request, refusals), request):
                     self._line.took(offer)
                     offer = None
                     continue
@@ -204,7 +220,9 @@ class UserRouting:
             if request.outcome is not NOT_YET:
                 self._pending.pop(request, None)
 
-    async def _choose(self, pending: PendingRequest) -> list[list[RunningReplica]]:
+    async def _choose(
+        self, pending: PendingRequest, request: RoutedRequest, refusals: _Refusals
+    ) -> list[list[RunningReplica]]:
         if self._user is None:
             raise self._failure
         candidates = list(self._user.curr_replicas.values())
@@ -213,7 +231,20 @@ class UserRouting:
         chosen: object = self._user.choose_replicas(candidates, pending)
         if inspect.isawaitable(chosen):
             chosen = await chosen
-        return _ranks(type(self._user), chosen)
+        ranks = _ranks(type(self._user), chosen)
+        if not any(ranks):
+            refusals.count += 1
+            request.why_unsent = refusals.told(type(self._user))
+            self._warn_of(request, refusals)
+        return ranks
+
+    def _warn_of(self, request: RoutedRequest, refusals: _Refusals) -> None:
+        """Say once that a request has waited for long because the router wants no replica."""
+        if not self._has_warned and self._loop.time() - refusals.since >= _PATIENCE_S:
+            self._has_warned = True
+            logger.warning(
+                "request %s of %s waits: %s", request.id, self._router.id, request.why_unsent
+            )
 
     def _send_one(self, ranks: list[list[RunningReplica]], chosen_for: RoutedRequest) -> bool:
         """Send a request to one of these that has room; return whether there was one."""

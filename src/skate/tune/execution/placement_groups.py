@@ -99,12 +99,18 @@ class PlacementGroupFactory:
         return f"PlacementGroupFactory({self._bundles!r}, strategy={self._strategy!r})"
 
 
+# What would be custom resources, which no machine has: the trial would never start.
+_MISSPELT = {"cpus": "cpu", "gpus": "gpu", "num_cpus": "cpu", "num_gpus": "gpu"}
+
+
 def resource_dict_to_pg_factory(spec: Mapping[str, Any] | None = None) -> PlacementGroupFactory:
     """One bundle of `{"cpu": 1, "gpu": 0.5, "memory": …, "custom_resources": {…}}`."""
     wanted = dict(spec or {"cpu": 1})
     extra = {name: wanted.pop(name, 0) for name in ("extra_cpu", "extra_gpu")}
     bundle: Bundle = dict(wanted.pop("custom_resources", None) or {})
     for name, amount in wanted.items():
+        if name in _MISSPELT:
+            raise ValueError(f"resources have no {name!r}: did you mean {_MISSPELT[name]!r}?")
         bundle[name.upper() if name in ("cpu", "gpu") else name] = amount
     more = {"CPU": extra["extra_cpu"], "GPU": extra["extra_gpu"]}
     bundles = [bundle, *([more] if any(more.values()) else [])]

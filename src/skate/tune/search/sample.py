@@ -216,6 +216,8 @@ class Categorical(Domain):
         if not isinstance(categories, Iterable):
             raise ValueError(f"choice takes a list of values; got {categories!r}")
         self.categories: list[Any] = list(categories)
+        if not self.categories:
+            raise ValueError("choice takes a list of at least one value; got none")
 
     def uniform(self) -> Categorical:
         """Draw all values alike."""

@@ -163,9 +163,14 @@ def actor_died(actor: HubActor, reason: StopReason) -> exceptions.ActorDiedError
     )
 
 
-def actor_unavailable(actor: HubActor, reason: object) -> exceptions.ActorUnavailableError:
+def actor_unavailable(
+    actor: HubActor, reason: object, call: HubTask | None = None
+) -> exceptions.ActorUnavailableError:
+    tries = ""
+    if call is not None and call.attempt:
+        tries = f"; {call.name} was tried {call.attempt + 1} times"
     return exceptions.ActorUnavailableError(
-        f"{actor.class_name} is being restarted, because {reason}", hex_id(actor.id)
+        f"{actor.class_name} is being restarted, because {reason}{tries}", hex_id(actor.id)
     )
 
 

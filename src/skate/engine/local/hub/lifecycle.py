@@ -161,8 +161,8 @@ class ActorLifecycle:
         worker.in_flight.clear()
         evicted = None if worker.evicted is None else worker.evicted.error
         if worker.failure is None and actor.may_restart():
-            unavailable = evicted or errors.actor_unavailable(actor, reason)
             for task in actor.restarting(calls):
+                unavailable = evicted or errors.actor_unavailable(actor, reason, task)
                 self._tasks.fail(task, errors.packed(unavailable))
             self._scheduler.enqueue(actor.creation)
             return
