@@ -138,7 +138,7 @@ class HubBench:
             objects.complete,
             objects.on_complete,
             self.new_id,
-            lambda pid, stream, label, text, task: self.printed.append((stream, label, text)),
+            lambda pid, stream, label, text, *of: self.printed.append((stream, label, text)),
             lambda number: [],
         )
         self.hub = Hub(
