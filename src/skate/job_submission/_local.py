@@ -107,7 +107,7 @@ def _existing(submission_id: str) -> JobFolder:
     if not os.path.isdir(folder.path):
         raise RuntimeError(
             f"job {submission_id!r} does not exist: it was not submitted by this user on this "
-            "machine, or was deleted. list_jobs() has those that there are"
+            "machine, or was deleted. list_jobs() and `skate job list` have those that there are"
         )
     return folder
 
