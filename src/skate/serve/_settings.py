@@ -84,9 +84,8 @@ class CheckedSettings(metaclass=_SettingsType):
     _older_names: ClassVar[Mapping[str, str]] = {}  # today's, by those of earlier versions
     _is_closed: ClassVar[bool] = False
 
-    model_fields_set: set[
-        str
-    ]  # the fields that were given; not one itself, as this is no data class
+    # The fields that were given. It is none itself, as this is no data class.
+    model_fields_set: set[str]
 
     def __post_init__(self) -> None:
         for name, check in self._checks.items():
