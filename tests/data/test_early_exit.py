@@ -108,7 +108,7 @@ def test_what_was_under_way_is_freed(prefetch):
 
     def actors():
         below = psutil.Process().children(recursive=True)
-        return [each for each in below if "_Mapper" in titled(each)]
+        return [each for each in below if "MapWorker" in titled(each)]
 
     before = objects()
     rows = skate.data.range(40, override_num_blocks=40)
