@@ -6,6 +6,7 @@ import base64
 import json
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,16 +43,20 @@ def queue_in(folder: Path, **settings: Any) -> TaskProcessorConfig:
         broker_url="filesystem://",
         backend_url=f"file://{folder / 'results'}",
         broker_transport_options=options,
-        task_custom_config={"retry_backoff": False, "default_retry_delay": 0},
+        # Celery notes that a task will be tried again after it has sent it: with no delay that may
+        # come after the note of its failure, and stay.
+        task_custom_config={"retry_backoff": False, "default_retry_delay": 0.5},
     )
     return TaskProcessorConfig(queue_name="q", adapter_config=adapter, **settings)
 
 
 def waiting(folder: Path, name: str) -> list[Any]:
     """The messages in a queue."""
-    texts = [file.read_text() for file in (folder / "queue").iterdir()]
-    messages = [json.loads(text) for text in texts if text]  # one may be being written
-    keys = [message["properties"]["delivery_info"]["routing_key"] for message in messages]
+    keys = []
+    for file in (folder / "queue").iterdir():
+        with suppress(FileNotFoundError, json.JSONDecodeError):  # being written, or taken
+            message = json.loads(file.read_text())
+            keys.append(message["properties"]["delivery_info"]["routing_key"])
     return [key for key in keys if key == name]
 
 
