@@ -469,3 +469,30 @@ def test_an_error_in_an_async_constructor_is_the_answer_to_every_call():
 
     with pytest.raises(skate.exceptions.ActorDiedError, match="no such port"):
         skate.get(Broken.remote().greet.remote())
+
+
+def test_a_call_that_an_actor_makes_of_itself_before_it_leaves_has_an_answer():
+    @skate.remote
+    class Keeper:
+        def keep(self, refs):
+            self.refs = refs
+
+        def kept(self):
+            return self.refs
+
+    @skate.remote
+    class Leaver:
+        async def leave(self, keeper):
+            me = skate.get_runtime_context().current_actor
+            keeper.keep.remote([me.greet.remote()])
+            skate.actor.exit_actor()
+
+        async def greet(self):
+            await asyncio.sleep(1000)
+
+    keeper = Keeper.remote()
+    with pytest.raises(skate.exceptions.ActorDiedError):
+        skate.get(Leaver.remote().leave.remote(keeper))
+    [ref] = skate.get(keeper.kept.remote())
+    with pytest.raises(skate.exceptions.ActorDiedError):
+        skate.get(ref, timeout=60)

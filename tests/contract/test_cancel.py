@@ -253,6 +253,25 @@ def test_an_async_call_is_cancelled(flag, tally):
     assert tally.words() == ["cancelled"]
 
 
+def test_an_async_call_is_cancelled_before_its_first_step():
+    @skate.remote
+    class Other:
+        async def nap(self):
+            await asyncio.sleep(1000)
+
+    @skate.remote
+    class Hasty:
+        async def cancel_what_it_calls(self, other):
+            ref = other.nap.remote()
+            skate.cancel(ref)
+            return [ref]
+
+    other = Other.remote()
+    [ref] = skate.get(Hasty.remote().cancel_what_it_calls.remote(other))
+    with pytest.raises(Cancelled):
+        skate.get(ref, timeout=60)
+
+
 @parallel
 def test_an_async_call_that_ends_when_it_is_cancelled_has_no_value(flag):
     @skate.remote
@@ -289,9 +308,9 @@ def test_a_queued_call_of_an_actor_is_cancelled(flag):
     actor = Actor.remote()
     held, queued, last = actor.hold.remote(go), actor.hello.remote(), actor.hello.remote()
     skate.cancel(queued)
-    go.set()
     with pytest.raises(Cancelled):
-        skate.get(queued, timeout=60)
+        skate.get(queued, timeout=60)  # while the first one runs: after it, the call might begin
+    go.set()
     assert skate.get([held, last], timeout=60) == ["held", "hello"]
 
 

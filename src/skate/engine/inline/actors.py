@@ -85,7 +85,9 @@ class InlineActor:
         if self._loop is None:
             call.start(self._lane)
             return
-        cancel = self._loop.start_call(lambda: self._run_async(call, group))
+        cancel = self._loop.start_call(
+            lambda: self._run_async(call, group), lambda: self._cancelled(call)
+        )
         if cancel is None:
             call.results.fail(self.death or ActorDiedError(None, self.actor_id))
             return
@@ -134,10 +136,13 @@ class InlineActor:
                 await self._gather(call.arguments)
                 await self._finish(call)
         except asyncio.CancelledError:
-            cancelled = TaskCancelledError(call.context.task_id)
-            call.results.fail(self.death or call.failed(cancelled))
+            raise  # to whoever started it, which hears of calls that never began, too
         except BaseException as error:
             call.results.fail(call.failed(error))
+
+    def _cancelled(self, call: MethodCall) -> None:
+        cancelled = TaskCancelledError(call.context.task_id)
+        call.results.fail(self.death or call.failed(cancelled))
 
     async def _gather(self, arguments: Arguments) -> None:
         pending = [asyncio_future(ref) for ref in arguments.awaited if not ref._entry.done]

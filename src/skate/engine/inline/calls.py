@@ -173,7 +173,7 @@ class Call:
         lane.run(self.arguments.awaited, self.run)
 
     def cancel(self) -> None:
-        """It has not started, and never will."""
+        """Fail a call that has not started, and never will."""
         self.results.fail(TaskCancelledError(self.context.task_id))
 
     def _attempt(self) -> bool:

@@ -443,7 +443,7 @@ class InlineEngine(Engine):
         return current.get() or self._driver
 
     def state(self, kind: str) -> list[dict[str, Any]]:
-        """Calls run while they are made, so that only actors are there to be listed."""
+        """List actors only: calls run while they are made, so that nothing else is there."""
         if kind != "actors":
             return []
         return [actor.row(self._driver) for actor in list(self._actors)]

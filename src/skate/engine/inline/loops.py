@@ -31,20 +31,27 @@ class LoopThread(threading.Thread):
             self._loop.close()
 
     def start_call(
-        self, make: Callable[[], Coroutine[object, object, None]]
+        self, make: Callable[[], Coroutine[object, object, None]], cancelled: Callable[[], None]
     ) -> Callable[[], None] | None:
         """Run the coroutine up to its first real wait, then let it go on by itself.
 
-        Returns what cancels it, or None if this loop has been stopped.
+        Returns what cancels it, or None if this loop has been stopped. `cancelled` is called when
+        it was cancelled, by that or by the end of the loop. (The coroutine cannot tell: one that is
+        cancelled before its first step never runs.)
         """
         begun = threading.Event()
         started: list[asyncio.Task[None]] = []
+
+        def finished(task: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
+            if task.cancelled():
+                cancelled()
 
         def start() -> None:
             task = self._loop.create_task(make())
             started.append(task)
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            task.add_done_callback(finished)
             self._loop.call_soon(begun.set)  # after the first step of the task
 
         with self._guard:

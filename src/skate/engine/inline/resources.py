@@ -116,7 +116,7 @@ class InlineResources:
         }
 
     def variables(self, ids: Mapping[str, Sequence[int | str]]) -> dict[str, str]:
-        """Variables that say which accelerators may be used."""
+        """Return variables that say which accelerators may be used."""
         there = [name for name in NUMBERED if self.total.get(name)]
         shown = variables_for(ids, os.environ)
         hidden = hidden_variables(there, os.environ)
