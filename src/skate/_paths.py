@@ -444,12 +444,12 @@ def _rows(module: str) -> list[tuple[str, tuple[str, str]]]:
 
 
 def is_module(name: str) -> bool:
-    """Whether `name` is a module by this table, with or without a file."""
+    """Return whether `name` is a module by this table, with or without a file."""
     return name in PATHS or name in FORMER_MODULES
 
 
 def is_package(name: str) -> bool:
-    """Whether the table has modules below `name`."""
+    """Return whether the table has modules below `name`."""
     return any(path.startswith(f"{name}.") for path in PATHS)
 
 

@@ -33,7 +33,9 @@ SkateError (RayError)
 │   └── StaleReferenceError                  of a session that has ended; also a ValueError
 ├── ObjectRefStreamEndOfStreamError
 ├── PlasmaObjectNotAvailable
+├── OufOfBandObjectRefSerializationException  a reference was pickled by the program
 └── SkateSystemError (RaySystemError)        a fault of skate itself
+    └── GraphClosedError                     a compiled graph has ended; also a RuntimeError
 """
 
 # ruff: noqa: N818 - the names are Ray's
@@ -57,6 +59,7 @@ __all__ = [
     "ActorUnschedulableError",
     "AsyncioActorExit",
     "GetTimeoutError",
+    "GraphClosedError",
     "NodeDiedError",
     "ObjectFetchTimedOutError",
     "ObjectFreedError",
@@ -64,6 +67,7 @@ __all__ = [
     "ObjectReconstructionFailedError",
     "ObjectRefStreamEndOfStreamError",
     "ObjectStoreFullError",
+    "OufOfBandObjectRefSerializationException",
     "OutOfDiskError",
     "OutOfMemoryError",
     "OwnerDiedError",
@@ -230,7 +234,7 @@ class TaskError(UserCodeException):
 
 
 def _title(function_name: str) -> str:
-    """How a task is called in texts."""
+    """Return how a task is called in texts."""
     return f"{library_name()}::{function_name}"
 
 
@@ -589,6 +593,14 @@ class ObjectStoreFullError(SkateError):
     """The object does not fit into the object store."""
 
 
+class OufOfBandObjectRefSerializationException(SkateError):
+    """A program has pickled a reference itself, which an environment variable forbids.
+
+    That is `RAY_allow_out_of_band_object_ref_serialization=0`; without it, the object is kept
+    until the session ends.
+    """
+
+
 class OutOfDiskError(SkateError):
     """Neither memory nor disk has room for the object."""
 
@@ -729,6 +741,10 @@ class SkateSystemError(SkateError):
     def __str__(self) -> str:
         text = f"System error: {self.client_exc}"
         return f"{text}\n{self.traceback_str}" if self.traceback_str else text
+
+
+class GraphClosedError(SkateSystemError, RuntimeError):
+    """A compiled graph was used after its `teardown`."""
 
 
 RayError = SkateError

@@ -47,7 +47,7 @@ class JobConfig:
         self.metadata[key] = value
 
     def set_runtime_env(self, runtime_env: dict[str, Any] | None, validate: bool = False) -> None:
-        """It is checked when it is used; with `validate`, also now."""
+        """Set the environment, which is checked when it is used; with `validate`, also now."""
         if validate:
             from skate.runtime_env import RuntimeEnv
 
@@ -70,7 +70,7 @@ class JobConfig:
 
     @classmethod
     def from_json(cls, job_config_json: dict[str, Any]) -> JobConfig:
-        """From a dictionary with the parameters of Ray's job submission."""
+        """Make one from a dictionary with the parameters of Ray's job submission."""
         return cls(
             jvm_options=job_config_json.get("jvm_options"),
             code_search_path=job_config_json.get("code_search_path"),
@@ -80,7 +80,7 @@ class JobConfig:
         )
 
     def _for_init(self) -> dict[str, Any]:
-        """The arguments of `init` that this stands for; ValueError for what cannot be had."""
+        """Return what `init` is given in place of this; ValueError for what cannot be had."""
         if self.jvm_options or self.code_search_path:
             raise ValueError(
                 f"JobConfig(jvm_options={self.jvm_options!r}, "

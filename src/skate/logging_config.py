@@ -106,7 +106,7 @@ class _Formatter(logging.Formatter):
         return found
 
     def _details(self, record: logging.LogRecord) -> dict[str, Any]:
-        """What was asked for, what the caller gave as `extra`, and where this happens."""
+        """Collect what was asked for, what the caller gave as `extra`, and where this happens."""
         return {
             **{name: getattr(record, name, None) for name in self._further},
             **{name: value for name, value in vars(record).items() if _is_extra(name)},

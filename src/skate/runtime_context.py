@@ -26,7 +26,7 @@ class RuntimeContext:
         return self._engine.context()
 
     def get(self) -> dict[str, Any]:
-        """The ids of job, node, namespace, and of task and actor if there are any."""
+        """Return the ids of job, node, namespace, and of task and actor if there are any."""
         context = self._context
         found: dict[str, Any] = {
             "job_id": self.job_id,
@@ -69,25 +69,25 @@ class RuntimeContext:
         return self._context.worker_id
 
     def get_task_id(self) -> str | None:
-        """The task that runs this code; None in the driver."""
+        """Return the task that runs this code; None in the driver."""
         return self._context.task_id
 
     def get_actor_id(self) -> str | None:
-        """The actor that runs this code; None outside actors."""
+        """Return the actor that runs this code; None outside actors."""
         actor_id = self.actor_id
         return None if actor_id is None else actor_id.hex()
 
     # -- names ---------------------------------------------------------------------------------
 
     def get_task_name(self) -> str | None:
-        """The name given by options(name=...), or the function's."""
+        """Return the name given by options(name=...), or the function's."""
         return self._context.task_name
 
     def get_task_function_name(self) -> str | None:
         return self._context.function_name
 
     def get_actor_name(self) -> str | None:
-        """The name of a named actor, "" for another one, None outside actors."""
+        """Return the name of a named actor, "" for another one, None outside actors."""
         context = self._context
         return None if context.actor is None else context.actor_name or ""
 
@@ -156,11 +156,11 @@ class RuntimeContext:
         return self._context.capture_child_tasks
 
     def get_assigned_resources(self) -> dict[str, float]:
-        """What this task or actor asked for."""
+        """Return what this task or actor asked for."""
         return dict(self._context.resources)
 
     def get_accelerator_ids(self) -> dict[str, list[str]]:
-        """The accelerators that this task or actor may use, by resource."""
+        """Return the accelerators that this task or actor may use, by resource."""
         ids = {"GPU": self._context.gpu_ids, **self._context.accelerator_ids}
         return {name: [str(one) for one in ids.get(name, ())] for name in NUMBERED}
 
@@ -182,7 +182,7 @@ class RuntimeContext:
         return self.runtime_env.serialize()
 
     def is_canceled(self) -> bool:
-        """Whether someone has cancelled the task that runs this code."""
+        """Return whether someone has cancelled the task that runs this code."""
         return self._context.cancelled
 
 

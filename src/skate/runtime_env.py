@@ -15,6 +15,7 @@ _ARCHIVES = (".zip", ".whl")
 _HOOK = "worker_process_setup_hook"
 _SUPPORTED = ("env_vars", "working_dir", "excludes", "py_modules", "config", _HOOK, *TOOLS)
 _CONTAINERS = ("container", "image_uri", "java_jars")
+_BESIDE_CONTAINERS = ("config", "env_vars")
 _PROCESS = ("nsight", "rocprof_sys", "mpi")
 
 
@@ -81,6 +82,7 @@ class RuntimeEnv(dict[str, Any]):
             for name, value in self.items():
                 _check(name, value)
             _check_one_tool(self)
+            _check_container(self)
 
     # -- dictionary ----------------------------------------------------------------------------
 
@@ -89,8 +91,12 @@ class RuntimeEnv(dict[str, Any]):
         if value is None:
             self.pop(name, None)
             return
-        _check(name, value)
         self[name] = value
+
+    def __setitem__(self, name: str, value: object) -> None:
+        """Set one field, checked."""
+        _check(name, value)
+        super().__setitem__(name, value)
 
     def get(self, name: str, default: Any = None, data_class: Any = None) -> Any:
         """Return the field, as an instance of `data_class` if one is given."""
@@ -391,6 +397,16 @@ def _check_one_tool(runtime_env: Mapping[str, object]) -> None:
         )
 
 
+def _check_container(runtime_env: Mapping[str, object]) -> None:
+    for name in _CONTAINERS[:2]:
+        others = runtime_env.keys() - {name, *_BESIDE_CONTAINERS}
+        if runtime_env.get(name) and others:
+            raise ValueError(
+                f"runtime_env[{name!r}] cannot be used together with {sorted(others)}: the image "
+                f"has to bring all but {', '.join(_BESIDE_CONTAINERS)}"
+            )
+
+
 def _check_env_vars(name: str, value: object) -> None:
     if not isinstance(value, Mapping):
         kind = type(value).__name__  # what it is may be secret
@@ -421,9 +437,11 @@ def _check_path(name: str, value: object) -> None:
 
 
 def _is_archive(text: str, suffixes: tuple[str, ...]) -> bool:
+    from pathlib import Path
     from zipfile import is_zipfile
 
-    return text.endswith(suffixes) and is_zipfile(text.removeprefix(_FILE))
+    path = Path(text.removeprefix(_FILE))
+    return text.endswith(suffixes) and path.is_file() and is_zipfile(path)  # no pipe, to wait for
 
 
 def _check_hook(name: str, value: object) -> None:

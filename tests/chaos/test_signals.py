@@ -2,6 +2,7 @@
 
 import os
 import signal
+import textwrap
 
 import pytest
 
@@ -36,13 +37,36 @@ ALARMS = """
 """
 
 
+#: How the one signal of a round comes, after a random time, and what the user catches.
+RINGS = {
+    "alarm": (
+        "signal.setitimer(signal.ITIMER_REAL, 1e-5 + chance.random() * 0.004)",
+        "Alarm",
+    ),
+    "interrupt": ("interrupt.release()", "KeyboardInterrupt"),
+}
+INTERRUPTS = """
+    import os, threading, time
+
+    def interrupt_when_told():
+        pause = random.Random({seed})
+        while interrupt.acquire():
+            time.sleep(1e-5 + pause.random() * 0.004)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    interrupt = threading.Semaphore(0)
+    threading.Thread(target=interrupt_when_told, daemon=True).start()
+"""
+
+
+@pytest.mark.parametrize("how", RINGS)
 @pytest.mark.parametrize("seed", [1, 2])
-def test_alarms_at_random_moments_reach_the_user_and_lose_nothing(seed):
+def test_signals_at_random_moments_reach_the_user_and_lose_nothing(how, seed):
     code = """
         chance, kept, rang, turn = random.Random({seed}), [], 0, 0
         while rang < 200:
             try:
-                signal.setitimer(signal.ITIMER_REAL, 1e-5 + chance.random() * 0.004)
+                {ring}
                 while True:
                     turn += 1
                     ref = double.remote(turn); kept.append((2 * turn, ref))
@@ -55,7 +79,7 @@ def test_alarms_at_random_moments_reach_the_user_and_lose_nothing(seed):
                         for (right, _), value in zip(kept, values):
                             assert right is None or right == value, (right, value)
                         kept = []
-            except Alarm:
+            except {raised}:
                 rang += 1
         for right, ref in kept:
             value = skate.get(ref, timeout=60)
@@ -63,7 +87,11 @@ def test_alarms_at_random_moments_reach_the_user_and_lose_nothing(seed):
         print("rang", rang, skate.get([double.remote(i) for i in range(100)], timeout=60)[-1])
         skate.shutdown()
     """
-    assert drivers.run_code(_joined(code.replace("{seed}", str(seed)))) == "rang 200 198\n"
+    ring, raised = RINGS[how]
+    code = textwrap.dedent(INTERRUPTS) + textwrap.dedent(code)
+    for name, text in (("{seed}", str(seed)), ("{ring}", ring), ("{raised}", raised)):
+        code = code.replace(name, text)
+    assert drivers.run_code(_joined(code)) == "rang 200 198\n"
 
 
 def test_an_alarm_while_something_is_pickled_is_no_error_of_its_value():
@@ -202,6 +230,4 @@ def test_an_alarm_that_rings_after_its_task_leaves_the_worker_alone(flag):
 
 
 def _joined(code):
-    import textwrap
-
     return textwrap.dedent(ALARMS) + textwrap.dedent(code)

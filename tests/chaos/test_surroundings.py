@@ -146,3 +146,62 @@ def test_control_c_while_the_hub_answers_a_worker():
             waits = False
     """
     assert drivers.run_code(code).split() == ["interrupted", "2.0"]
+
+
+LOCALES = {
+    "C": {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    "POSIX": {"LC_ALL": "POSIX", "PYTHONIOENCODING": "ascii"},
+    "absent": {"LC_ALL": "xx_YY.nothing", "LANG": "", "PYTHONUTF8": "0"},
+    "Turkish": {"LC_ALL": "tr_TR.ISO-8859-9", "PYTHONUTF8": "0"},
+}
+
+
+@pytest.mark.parametrize("locale", LOCALES)
+def test_any_locale(locale, tmp_path):
+    code = f"""
+        import skate, skate.data
+        from skate import train
+        from skate.train.data_parallel_trainer import DataParallelTrainer
+        skate.init(num_cpus=2)
+
+        @skate.remote
+        class Actor:
+            def say(self, text):
+                print(text)
+                return text
+
+        assert skate.get(Actor.options(name="\\u017elu\\u0165").remote().say.remote(
+            "\\u65e5\\u672c \\u00ef")) == "\\u65e5\\u672c \\u00ef"
+        rows = skate.data.from_items([{{"\\u00e9": "\\u00ef\\u65e5"}}])
+        rows.write_csv({str(tmp_path)!r} + "/csv")
+        assert skate.data.read_csv({str(tmp_path)!r} + "/csv").take_all() == rows.take_all()
+        trainer = DataParallelTrainer(
+            lambda: train.report({{"\\u00e9": "\\u65e5"}}),
+            scaling_config={{"num_workers": 0}},
+            run_config=train.RunConfig(storage_path={str(tmp_path)!r}),
+        )
+        assert trainer.fit().metrics["\\u00e9"] == "\\u65e5"
+        print("all right")
+    """
+    assert "all right" in drivers.run_code(code, **LOCALES[locale])
+
+
+@pytest.mark.parametrize(
+    "name", ["with spaces", "ünï日", "new\nline", "\udcff", "%41 $HOME 'a\"b"]
+)
+def test_temporary_directories_with_odd_names(tmp_path, name):
+    directory = tmp_path / name
+    directory.mkdir()
+    assert drivers.run_code(CALLS, TMPDIR=str(directory)).split() == ["hello", "1000000"]
+    assert list(directory.iterdir()) == []
+
+
+def test_where_there_is_no_proc():
+    prefix = drivers.small_mounts(proc="1m")
+    assert drivers.run_code(CALLS, prefix=prefix).split() == ["hello", "1000000"]
+
+
+@pytest.mark.parametrize("limits", ["-n 64", "-s 512", "-c 0 -l 0", "-f 20000"])
+def test_low_limits_of_the_system(limits):
+    prefix = ["sh", "-c", f'ulimit {limits.replace(" -", "; ulimit -")}; exec "$@"', "sh"]
+    assert drivers.run_code(CALLS, prefix=prefix).split() == ["hello", "1000000"]

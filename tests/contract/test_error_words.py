@@ -161,7 +161,7 @@ def test_the_words_about_ends():
 
     with pytest.raises(skate.exceptions.WorkerCrashedError, match="The worker died unexpectedly"):
         skate.get(crash.remote())
-    words = "actor died unexpectedly before finishing this task.*class_name: .*Mortal, actor_id: "
+    words = r"(?s)died unexpectedly before finishing this .*class_name: .*Mortal,?\s+actor_id: "
     with pytest.raises(Died, match=words):
         skate.get(Mortal.remote().crash.remote())
     actor = Mortal.remote()

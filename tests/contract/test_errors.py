@@ -162,6 +162,35 @@ def test_a_chained_error_shows_both():
     assert "second" in text
 
 
+@pytest.mark.parametrize("use", [sum, lambda refs: refs[0].upper(), lambda refs: refs[0][0]])
+def test_a_reference_that_is_taken_for_its_value_is_explained(use):
+    @skate.remote
+    def inner(refs):
+        return use(refs)
+
+    @skate.remote
+    def outer(refs):
+        return skate.get(inner.remote(refs))
+
+    text = str(caught(outer.remote([skate.put("a")])))
+    assert text.count("in a list or a dictionary stays") == 1
+
+
+class NoText:
+    def __str__(self):
+        raise ValueError("there is none")
+
+    __repr__ = __str__
+
+
+@pytest.mark.parametrize("kind", [TypeError, ValueError])
+def test_an_error_without_a_text_is_still_of_its_type(kind):
+    noted = kind("bad")
+    noted.__notes__ = [1, None]
+    for error in (kind(NoText()), noted):
+        assert isinstance(caught(raising(error)), kind)
+
+
 def test_an_error_passes_through_dependants(tally):
     @skate.remote
     def use(x):

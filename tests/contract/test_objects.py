@@ -12,6 +12,7 @@ import skate
 pytestmark = pytest.mark.usefixtures("engine")
 
 ObjectLost = skate.exceptions.ObjectLostError
+PickledByOthers = skate.exceptions.OufOfBandObjectRefSerializationException
 
 
 class Point:
@@ -267,6 +268,15 @@ def test_a_reference_survives_plain_pickle_in_a_worker():
 
     assert skate.get(load.remote(pickle.dumps(skate.put("pinned"))), timeout=60) == "pinned"
     assert skate.get(load.remote(dump.remote()), timeout=60) == "from a worker"
+
+
+@pytest.mark.engines("local", "inline")
+def test_a_setting_shows_where_references_are_pickled_by_others(monkeypatch):
+    ref = skate.put("pinned")
+    monkeypatch.setenv("RAY_allow_out_of_band_object_ref_serialization", "0")
+    with pytest.raises(PickledByOthers, match="Pass it as an argument"):
+        pickle.dumps([ref])
+    assert skate.get(Echo.remote().say.remote([ref])) == [ref]  # an argument is not meant
 
 
 def test_type_hints_accept_a_parameter():

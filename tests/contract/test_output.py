@@ -45,6 +45,9 @@ def test_prints_come_to_the_driver_with_name_and_pid(heard):
     pid = skate.get(shout.remote("hello from afar"))
     eventually(lambda: "hello from afar" in heard)
     assert re.search(rf"\(shout pid={pid}\) hello from afar", heard.out + heard.err)
+    pid = skate.get(shout.options(name="caller").remote("by another name"))
+    eventually(lambda: "by another name" in heard)
+    assert re.search(rf"\(caller pid={pid}\) by another name", heard.out + heard.err)
 
 
 @local_only

@@ -427,9 +427,9 @@ def test_a_resource_named_bundle_is_reserved():
         placement_group([{"bundle": 1}])
 
 
-def test_bundles_may_add_up_to_all_there_is():
-    group = placement_group([{"CPU": 0.04}] * 50)  # as floats, a little more than the two CPUs
-    assert group.wait(60)
+def test_bundles_may_add_up_to_all_there_is(group):
+    made = group([{"CPU": 0.04}] * 50)  # as floats, a little more than the two CPUs
+    assert made.wait(60)
 
 
 @pytest.mark.engines("inline", "local")

@@ -13,6 +13,7 @@ class Owner:
 
 @pytest.fixture(autouse=True)
 def _nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    gc.collect()  # what other tests have left says good-bye where it was announced
     monkeypatch.setattr(live_rows, "_announced", {})
     monkeypatch.setattr(live_rows, "_remaining", {})
 

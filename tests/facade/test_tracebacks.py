@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,10 @@ from typing import Any
 import pytest
 
 import skate
+import skate.data
+from skate import tune
 from skate.exceptions import GetTimeoutError
+from skate.util import Executor
 
 PACKAGE = os.path.dirname(os.path.abspath(skate.__file__))
 
@@ -48,6 +52,11 @@ def too_late() -> Any:
     return skate.get(slow.never.remote(), timeout=0)
 
 
+def own_frames(error: BaseException) -> list[str]:
+    files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    return [file for file in files if file.startswith(PACKAGE)]
+
+
 def files_of(call: Callable[[], Any]) -> list[str]:
     with pytest.raises((ValueError, GetTimeoutError)) as caught:
         call()
@@ -65,6 +74,43 @@ def by_fit() -> Any:
     return DataParallelTrainer(loop, scaling_config=scaling, run_config=run).fit()
 
 
+def odd(value: Any) -> Any:
+    raise ValueError("odd")
+
+
+def by_take() -> Any:
+    return skate.data.range(3).map_batches(odd).take_all()
+
+
+def by_write() -> Any:
+    return skate.data.range(3).map_batches(odd).write_parquet("folder")
+
+
+def by_search() -> Any:
+    def objective(config: dict[str, Any]) -> dict[str, Any]:
+        return {"loss": 1}
+
+    return tune.run(objective, metric="accuracy", mode="max", verbose=0)
+
+
+def by_read() -> Any:
+    return skate.data.read_parquet("nothing/*.parquet")
+
+
+def by_executor() -> Any:
+    with Executor(max_workers=1) as executor:
+        return executor.submit(odd, 1).result()
+
+
+def by_name() -> Any:
+    return skate.get_actor("nobody")
+
+
+def by_a_function_that_cannot_be_sent() -> Any:
+    lock = threading.Lock()
+    return skate.remote(lambda: lock).remote()
+
+
 local = pytest.mark.engines("local")
 
 
@@ -76,6 +122,33 @@ def test_own_frames_are_left_out(call: Callable[[], Any], start: Any) -> None:
     own = [file for file in files if file.startswith(PACKAGE)]
     assert files[:2] == [__file__, __file__]
     assert len(own) == (0 if call is by_await else 1)
+
+
+@local
+@pytest.mark.parametrize("call", [by_take, by_write, by_read, by_search, by_executor, by_name])
+def test_the_libraries_leave_them_out_as_well(
+    call: Callable[[], Any], start: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SKATE_STORAGE", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    start(num_cpus=2)
+    with pytest.raises((OSError, ValueError), match=r"odd|nothing|accuracy|nobody") as caught:
+        call()
+    assert len(own_frames(caught.value)) == 1
+    cause = caught.value.__cause__
+    assert cause is None or own_frames(cause) == []
+    shown_with_it = None if caught.value.__suppress_context__ else caught.value.__context__
+    assert shown_with_it in (None, cause)  # nothing of skate's own was on the way
+
+
+@local
+def test_what_cannot_be_sent(start: Any) -> None:
+    start(num_cpus=1)
+    with pytest.raises(TypeError, match="because of lock") as caught:
+        by_a_function_that_cannot_be_sent()
+    assert len(own_frames(caught.value)) == 1
+    assert caught.value.__cause__ is not None
+    assert own_frames(caught.value.__cause__) == []
 
 
 @local

@@ -201,3 +201,10 @@ def test_a_function_that_cannot_be_pickled_names_the_variable() -> None:
     lock = threading.Lock()
     with pytest.raises(TypeError, match=r"the function f, because of lock: _thread\.lock"):
         dump_function(lambda: lock, "f")
+
+
+def test_what_cannot_be_sent_is_named_once() -> None:
+    with pytest.raises(TypeError, match="Could not serialize the argument 1") as caught:
+        packed(1, threading.Lock())
+    assert caught.value.__context__ is caught.value.__cause__
+    assert "Could not serialize" not in str(caught.value.__cause__)

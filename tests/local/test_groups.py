@@ -38,7 +38,7 @@ def test_bundles_are_pools_of_their_own() -> None:
     assert made.reserve(four)
     second = made.take(to_units({"CPU": 1, "GPU": 1}), 1)
     assert second is not None
-    assert second.gpu_numbers == (1,)
+    assert second.numbers("GPU") == (1,)
     assert made.take(to_units({"CPU": 1}), 1) is None
     anywhere = made.take(to_units({"CPU": 2}), -1)
     assert anywhere is not None
@@ -51,7 +51,7 @@ def test_a_part_of_a_gpu_stays_that_gpu() -> None:
     halves = group({"GPU": 0.5}, {"GPU": 0.5})
     assert halves.reserve(one)
     taken = [halves.take(to_units({"GPU": 0.5}), index) for index in (0, 1)]
-    assert [part.gpu_numbers for part in taken if part] == [(0,), (0,)]
+    assert [part.numbers("GPU") for part in taken if part] == [(0,), (0,)]
 
 
 def test_what_fits_no_single_bundle_never_will() -> None:

@@ -371,6 +371,36 @@ def _quiet_for(seconds: float, looks: list[int]) -> bool:
     return len(looks) == before
 
 
+def test_watching_costs_next_to_nothing(
+    hub_bench: HubBench, watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looks at the processes and the machine as they are, with room for some seconds of growth."""
+    for _ in range(2):
+        watched.start(hub_bench.submit(), GIB)
+    monkeypatch.undo()
+    here = machine.process_memory
+    monkeypatch.setattr(memory_guard, "process_memory", lambda pid: here(os.getpid()))
+    pauses: list[float] = []
+    guard = MemoryGuard(
+        SimpleNamespace(  # type: ignore[arg-type]
+            call_later=lambda delay, _: pauses.append(delay), reactor=hub_bench.reactor
+        ),
+        hub_bench.hub.state.workers,
+        watched.killed.append,
+        watched.dismissed.append,
+        threshold=1.0,
+        refresh_seconds=0.25,  # as it is by default
+    )
+    times = []
+    for _ in range(200):
+        begun = time.thread_time()
+        guard._look()
+        times.append(time.thread_time() - begun)
+    assert watched.killed == []
+    share = sorted(times)[100] / pauses[0]
+    assert share < 0.005, f"{share:.3%} of a core"
+
+
 # -- beyond its own limit -------------------------------------------------------------------------
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from skate.engine.local.hub.resources import (
     CPU,
-    GPU,
     UNIT,
     Allocation,
     ResourcePool,
     from_units,
     to_units,
 )
+
+GPU = "GPU"
 
 
 def pool(**amounts: float) -> ResourcePool:
@@ -58,7 +59,7 @@ def test_a_pool_grows_and_numbers_new_gpus_after_the_others() -> None:
     small.grow(to_units({CPU: 2, GPU: 2, "special": 1}))
     assert from_units(small.total) == {CPU: 3, GPU: 3, "special": 1}
     assert from_units(small.free) == {CPU: 2, GPU: 2, "special": 1}
-    assert (first.gpu_numbers, taken(small, GPU=2).gpu_numbers) == ((0,), (1, 2))
+    assert (first.numbers(GPU), taken(small, GPU=2).numbers(GPU)) == ((0,), (1, 2))
 
 
 def test_what_is_taken_away_while_it_is_in_use_is_gone_when_it_comes_back() -> None:
@@ -77,12 +78,12 @@ def test_what_is_taken_away_while_it_is_in_use_is_gone_when_it_comes_back() -> N
 def test_gpus_that_are_taken_away_come_back_with_their_numbers() -> None:
     gpus = pool(GPU=3)
     busy = taken(gpus, GPU=1)
-    assert busy.gpu_numbers == (0,)
+    assert busy.numbers(GPU) == (0,)
     gpus.shrink(to_units({GPU: 3}))
     gpus.give_back(busy)
     assert gpus.take(to_units({GPU: 0.5})) is None
     gpus.grow(to_units({GPU: 4}))
-    assert sorted(taken(gpus, GPU=4).gpu_numbers) == [0, 1, 2, 3]
+    assert sorted(taken(gpus, GPU=4).numbers(GPU)) == [0, 1, 2, 3]
 
 
 def test_what_is_too_much_for_a_growing_pool_waits() -> None:
@@ -103,28 +104,28 @@ def test_would_fit_counts_what_comes_back() -> None:
 def test_whole_gpus_are_numbered_and_come_back() -> None:
     four = pool(GPU=4)
     first, second = taken(four, GPU=1), taken(four, GPU=2)
-    assert first.gpu_numbers == (0,)
-    assert second.gpu_numbers == (1, 2)
+    assert first.numbers(GPU) == (0,)
+    assert second.numbers(GPU) == (1, 2)
     assert four.take(to_units({"GPU": 2})) is None
     four.give_back(first)
-    assert taken(four, GPU=2).gpu_numbers == (0, 3)
+    assert taken(four, GPU=2).numbers(GPU) == (0, 3)
 
 
 def test_parts_share_a_gpu_and_keep_whole_ones_whole() -> None:
     two = pool(GPU=2)
     parts = [taken(two, GPU=0.25) for _ in range(4)]
-    assert {part.gpu_numbers for part in parts} == {(0,)}
-    assert taken(two, GPU=1).gpu_numbers == (1,)
+    assert {part.numbers(GPU) for part in parts} == {(0,)}
+    assert taken(two, GPU=1).numbers(GPU) == (1,)
     two.give_back(parts[2])
-    assert taken(two, GPU=0.25).gpu_numbers == (0,)
+    assert taken(two, GPU=0.25).numbers(GPU) == (0,)
 
 
 def test_a_part_goes_to_the_fullest_gpu_that_has_room() -> None:
     two = pool(GPU=2)
     taken(two, GPU=0.5)  # GPU 0
     taken(two, GPU=0.75)  # GPU 1
-    assert taken(two, GPU=0.25).gpu_numbers == (1,)
-    assert taken(two, GPU=0.5).gpu_numbers == (0,)
+    assert taken(two, GPU=0.25).numbers(GPU) == (1,)
+    assert taken(two, GPU=0.5).numbers(GPU) == (0,)
 
 
 def test_rests_of_two_gpus_do_not_make_one() -> None:
@@ -134,13 +135,13 @@ def test_rests_of_two_gpus_do_not_make_one() -> None:
     assert two.take(to_units({"GPU": 0.5})) is None
     assert two.take(to_units({"GPU": 1})) is None
     two.give_back(first)
-    assert taken(two, GPU=1).gpu_numbers == (0,)
+    assert taken(two, GPU=1).numbers(GPU) == (0,)
 
 
 def test_a_machine_with_a_part_of_a_gpu() -> None:
     odd = pool(GPU=1.5)
-    assert taken(odd, GPU=0.5).gpu_numbers == (1,)
-    assert taken(odd, GPU=1).gpu_numbers == (0,)
+    assert taken(odd, GPU=0.5).numbers(GPU) == (1,)
+    assert taken(odd, GPU=1).numbers(GPU) == (0,)
 
 
 def test_lent_cpus_are_free_and_are_taken_back_at_once() -> None:

@@ -28,6 +28,18 @@ def test_a_task_is_sent_and_its_answer_completes_it(hub_bench: HubBench) -> None
     assert [run[0] for run in hub_bench.hub.state.runs] == [task.id]
 
 
+@pytest.mark.parametrize(
+    ("uses", "mentions"),
+    [(b"\x8c\x06pandas\x94", True), (b"pandas.core", True), (b"enable_pandas_block", False)],
+)
+def test_a_function_mentions_modules_by_their_whole_names(
+    hub_bench: HubBench, uses: bytes, mentions: bool
+) -> None:
+    """Workers are forked where these are imported, which may take seconds."""
+    hub_bench.function.uses = uses
+    assert hub_bench.submit().uses_any(["torch", "pandas"]) is mentions
+
+
 def test_a_task_waits_for_its_arguments(hub_bench: HubBench) -> None:
     there, missing = hub_bench.put(), hub_bench.put(None)
     task = hub_bench.submit(there, missing)

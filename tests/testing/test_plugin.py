@@ -100,6 +100,11 @@ def test_two_sessions(skate_inline, skate_local):
 @pytest.mark.skate_init(3)
 def test_no_name(skate_inline):
     pass
+
+
+@pytest.mark.skate_init(num_cpu=3)
+def test_misspelt(skate_inline):
+    pass
 """
 
 
@@ -134,6 +139,8 @@ def test_the_setting_is_for_all_tests(tmp_path):
 
 def test_mistakes(tmp_path):
     said = pytest_says(WRONG, tmp_path)
-    assert "2 errors" in said
+    assert "3 errors" in said
+    assert "@pytest.mark.skate_init: init() has no parameter 'num_cpu'" in said
+    assert "plugin.py" not in said
     assert "ask for one of the fixtures only" in said
     assert "skate_init takes keyword arguments only; got (3,)" in said

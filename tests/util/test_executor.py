@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import functools
+import gc
 import os
 import signal
 import subprocess
@@ -17,7 +19,7 @@ import pytest
 import skate
 from skate.engine import current_engine
 from skate.exceptions import TaskError, WorkerCrashedError
-from skate.util import Executor
+from skate.util import Executor, state
 from skate.util.executor import CallCrashedError
 from tests.support import PATIENCE, Program, eventually, local_only, parallel, run_program
 
@@ -26,6 +28,17 @@ pytestmark = pytest.mark.usefixtures("engine")
 
 def square(number):
     return number * number
+
+
+class NothingWrongError(Exception):
+    """An error that is false."""
+
+    def __bool__(self):
+        return False
+
+
+class Held:
+    """A result that can be watched."""
 
 
 class TestSubmit:
@@ -95,6 +108,14 @@ class TestErrors:
     def test_result_raises_it(self):
         with Executor() as executor, pytest.raises(ZeroDivisionError):
             executor.submit(divmod, 1, 0).result(PATIENCE)
+
+    @pytest.mark.parametrize("most", [None, 1])
+    def test_result_raises_it_even_if_it_is_false(self, most):
+        def fails():
+            raise NothingWrongError
+
+        with Executor(most) as executor, pytest.raises(NothingWrongError):
+            executor.submit(fails).result(PATIENCE)
 
     @local_only
     def test_a_process_that_dies(self):
@@ -208,6 +229,13 @@ class TestFutures:
 
 
 class TestMap:
+    @local_only
+    @pytest.mark.parametrize("named", [square, functools.partial(square)])
+    def test_its_tasks_have_the_name_of_the_function(self, named):
+        with Executor() as executor:
+            assert list(executor.map(named, range(4), chunksize=2)) == [0, 1, 4, 9]
+            assert {row.name for row in state.list_tasks()} == {"square"}
+
     def test_results_in_order(self):
         with Executor() as executor:
             assert [*executor.map(pow, range(5), range(5, 10))] == [0, 1, 128, 6561, 262144]
@@ -230,6 +258,15 @@ class TestMap:
             assert next(results) == (0, 1)
             with pytest.raises(ZeroDivisionError):
                 next(results)
+
+    @pytest.mark.parametrize("chunksize", [1, 3])
+    def test_a_result_that_was_taken_is_not_kept(self, chunksize):
+        with Executor() as executor:
+            for result in executor.map(lambda _: Held(), range(6), chunksize=chunksize):
+                gone = weakref.ref(result)
+                del result
+                gc.collect()
+                assert gone() is None
 
     @parallel
     def test_a_time_limit(self, flag):
@@ -369,7 +406,7 @@ class TestTheEnd:
 
 PROGRAM = """
 import time
-from skate.util import Executor
+from skate.util import Executor, state
 
 def late(word):
     time.sleep(0.2)
@@ -399,7 +436,7 @@ WITHOUT_WITH = """
 """
 INTERRUPTED = """
 import threading
-from skate.util import Executor
+from skate.util import Executor, state
 
 def endless():
     print("begun", flush=True)

@@ -101,3 +101,15 @@ def test_functions_inside_of_partials():
     here = space("script", "def look(x):\n    return n + x")
     Initialized(partial(there["prepare"], 5), ()).lend_to(partial(map, here["look"]))
     assert here["look"](1) == 6
+
+
+def test_functions_that_a_function_has_from_outside_of_it():
+    there = space("script", "def prepare():\n    global n\n    n = 5")
+    here = space("script", "def look(x):\n    return n + x if x else again(x)")
+    look = here["look"]
+
+    def again(x: int) -> Any:
+        return look(x) if x else again(x + 1)
+
+    Initialized(there["prepare"], ()).lend_to(again)
+    assert again(0) == 6

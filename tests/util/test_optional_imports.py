@@ -33,6 +33,17 @@ def test_a_module_that_misses_something_itself_says_what(
     assert "[torch]" not in str(info.value)
 
 
+def test_a_file_with_the_name_of_a_package_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the program itself, where it is called lightning.py."""
+    (tmp_path / "shadowed_package.py").touch()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ImportError, match=r"finds .*shadowed_package\.py.*rename") as info:
+        try_import("shadowed_package.part", extra="torch")
+    assert "[torch]" not in str(info.value)
+
+
 @pytest.mark.parametrize("where", ["here", "gone", "an archive", None])
 def test_how_extras_are_installed(
     where: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

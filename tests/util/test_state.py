@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -174,7 +175,11 @@ def test_tasks_and_calls_that_nobody_refers_to(flag: Any) -> None:
         def stay(self) -> None:
             go_on.wait()
 
-    stay.remote()
+    @skate.remote
+    def follow(before: Any) -> None:
+        pass
+
+    follow.remote(stay.remote())
     begun.wait()
     stay.remote()  # which has to wait, as the first one has all CPUs
     host = Host.remote()
@@ -187,13 +192,34 @@ def test_tasks_and_calls_that_nobody_refers_to(flag: Any) -> None:
 
     running, waiting = "RUNNING", "SUBMITTED_TO_WORKER"
     calls = [("Host.stay", running), ("Host.stay", waiting)]
-    eventually(
-        lambda: states() == [*calls, ("stay", "PENDING_NODE_ASSIGNMENT"), ("stay", running)]
-    )
+    tasks = [("follow", "PENDING_ARGS_AVAIL"), ("stay", "PENDING_NODE_ASSIGNMENT")]
+    eventually(lambda: states() == [*calls, *tasks, ("stay", running)])
     go_on.set()
     eventually(lambda: states() == [])
     ended = [row.name for row in state.list_tasks()]
-    assert sorted(ended) == ["Host.__init__", "Host.stay", "Host.stay", "stay", "stay"]
+    assert sorted(ended) == ["Host.__init__", "Host.stay", "Host.stay", "follow", "stay", "stay"]
+
+
+@local_only
+def test_tasks_that_wait_for_an_argument_and_are_cancelled_are_not_listed(flag: Any) -> None:
+    go_on = flag("go on")
+
+    @skate.remote(num_cpus=0)
+    def stay() -> None:
+        go_on.wait()
+
+    @skate.remote(num_cpus=0)
+    def follow(before: Any) -> None:
+        pass
+
+    first = stay.remote()
+    second = follow.remote(first)
+    skate.cancel(second)
+    with pytest.raises(skate.exceptions.TaskCancelledError):
+        skate.get(second)
+    assert [row.state for row in state.list_tasks() if row.name == "follow"] == ["FAILED"]
+    go_on.set()
+    skate.get(first)
 
 
 @local_only
@@ -391,6 +417,34 @@ def test_objects() -> None:
     id = large.hex()
     del large
     assert state.get_objects(id) == []
+
+
+@local_only
+@pytest.mark.parametrize("variable", ["SKATE_CALL_SITES", "RAY_record_ref_creation_sites"])
+def test_the_lines_that_made_objects(
+    variable: str, start: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    skate.shutdown()
+    monkeypatch.setenv(variable, "1")
+    start(num_cpus=2)
+
+    @skate.remote
+    def puts() -> list[Any]:
+        return [skate.put(1)]
+
+    @skate.remote
+    def sees() -> list[str]:
+        return [row.call_site for row in state.list_objects()]
+
+    actor = Sleeper.remote()
+    held = [skate.put(1), actor.pid.remote(), puts.remote()]
+    inner = skate.get(held)[-1]
+    sites = {row.object_id: row.call_site for row in state.list_objects()}
+    for ref, call in zip(held, ("put object", "actor call", "task call"), strict=True):
+        assert re.match(rf"\({call}\) .*test_state\.py:\d+ in test_the_lines", sites[ref.hex()])
+    assert re.match(r"\(put object\) .*test_state\.py:\d+ in puts$", sites[inner[0].hex()])
+    assert sites[inner[0].hex()] in skate.get(sees.remote())
+    assert state.summarize_objects()["cluster"]["callsite_enabled"]
 
 
 @local_only

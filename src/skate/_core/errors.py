@@ -19,6 +19,18 @@ Failure = TypeVar("Failure", bound=BaseException)
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _MOST_LIBRARY_FRAMES = 3  # enough to find the place, where there is no frame of the user's
+_CARRIERS = (
+    f"{os.sep}concurrent{os.sep}futures{os.sep}",
+    *(f"-packages{os.sep}{package}{os.sep}" for package in ("cloudpickle", "pyarrow", "polars")),
+)
+_COMPILED = ("pyarrow/",)  # what its frames in Cython are called
+_OF_ARGUMENTS = (
+    "arrays among the arguments are views on shared memory: change a copy, as values.copy()"
+)
+_OF_REFERENCES = (
+    "only a reference that is an argument itself becomes its value: one in a list or a dictionary "
+    "stays what it is, and get() takes it"
+)
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: set for classes made by a class statement
 
 
@@ -40,6 +52,10 @@ def task_error(
     actor_id: str | None = None,
 ) -> TaskError:
     """Return the error to send for what user code raised. It can always be pickled."""
+    if _changed_a_view(exc):
+        add_note(exc, _OF_ARGUMENTS)
+    elif _took_a_reference_for_a_value(exc):
+        add_note(exc, _OF_REFERENCES)
     text = format_remote_traceback(exc)
     cause: BaseException = exc
     while isinstance(cause, TaskError):  # a task that let another task's error through
@@ -78,6 +94,30 @@ def add_note(error: BaseException, note: str) -> None:
         error.__notes__ = [*getattr(error, "__notes__", ()), note]
 
 
+def _changed_a_view(error: BaseException) -> bool:
+    """Return whether NumPy refused to change an array, and nobody has explained it yet."""
+    if not isinstance(error, ValueError):
+        return False
+    text = _text_of(error)
+    return "is read-only" in text and "shared memory" not in text
+
+
+def _took_a_reference_for_a_value(error: BaseException) -> bool:
+    """Return whether Python says of a reference what it cannot do, and nobody has explained it."""
+    if type(error) not in (TypeError, AttributeError):
+        return False
+    text = _text_of(error)
+    return "'ObjectRef'" in text and _OF_REFERENCES not in text
+
+
+def _text_of(error: BaseException) -> str:
+    """Return the message and the notes; none if these, which may be anything, are no text."""
+    try:
+        return "\n".join((str(error), *getattr(error, "__notes__", ())))
+    except Exception:
+        return ""
+
+
 def argument_error(error: SkateError, function_name: str) -> SkateError:
     """Return what a task fails with when an argument of it is an error.
 
@@ -101,13 +141,28 @@ def format_remote_traceback(exc: BaseException) -> str:
 
 def without_own_frames(error: Failure) -> Failure:
     """Return an error, to be raised where the user has called, without the way that it has come
-    inside of skate. If there is code of others on that way, all of it stays."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_PACKAGE):
+    inside of skate, and so its cause. If there is code of others on a way, all of it stays."""
+    if os.environ.get("SKATE_TRACEBACK") != "full":
+        both: tuple[BaseException | None, ...] = (error, error.__cause__)
+        for shown in both:
+            if shown is not None and _is_of_skate_alone(shown.__traceback__):
+                shown.__traceback__ = None
+    return error
+
+
+def _is_of_skate_alone(trace: types.TracebackType | None) -> bool:
+    while trace is not None and _is_on_the_way(trace.tb_frame):
         trace = trace.tb_next
-    if trace is not None or os.environ.get("SKATE_TRACEBACK") == "full":
-        return error
-    return error.with_traceback(None)
+    return trace is None
+
+
+def _is_on_the_way(frame: types.FrameType) -> bool:
+    """Return whether it is skate, or what skate has called by itself to carry a call."""
+    filename = frame.f_code.co_filename
+    if filename == "<string>":  # a method that `dataclass` has made, or a program after `-c`
+        return str(frame.f_globals.get("__name__")).startswith("skate.")
+    own = filename.startswith((_PACKAGE, *_COMPILED))
+    return own or any(part in filename for part in _CARRIERS)
 
 
 def user_traceback(exc: BaseException) -> types.TracebackType | None:
@@ -137,7 +192,7 @@ def _drop_engine_frames(
 
 
 def _up_to_the_call(frames: list[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
-    """User frames before the engine is entered: what is inside the task, its error shows."""
+    """Keep user frames before the engine is entered: what is inside the task, its error shows."""
     outside = itertools.dropwhile(lambda frame: _is_engine_frame(frame.filename), frames)
     return list(itertools.takewhile(lambda frame: not _is_engine_frame(frame.filename), outside))
 

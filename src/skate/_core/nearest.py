@@ -17,9 +17,10 @@ def nearest_names(
 
 def unknown_parameter(function: str, name: str, known: Iterable[str]) -> TypeError:
     """Return the error of a function that was given something which it does not have."""
-    near = nearest_names(name, known)
-    hint = f"; did you mean {' or '.join(near)}?" if near else ""
-    return TypeError(f"{function}() has no parameter {name!r}{hint}")
+    public = [each for each in known if each != "self" and not each.startswith("_")]
+    near = nearest_names(name, public)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(public)}"
+    return TypeError(f"{function}() has no parameter {name!r}; {hint}")
 
 
 class SpelledOut:

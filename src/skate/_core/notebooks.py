@@ -6,6 +6,7 @@ import html
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from io import StringIO
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -92,9 +93,10 @@ def html_facts(title: str, facts: Mapping[str, object]) -> str:
     return f"<b>{_text(title)}</b><table><tbody>{rows}</tbody></table>"
 
 
-def html_curve(name: str, values: Iterable[float]) -> str:
-    """Return a small drawing of how a number went; nothing for fewer than two of them."""
-    points = [value for value in values if value == value and abs(value) != float("inf")]
+def html_curve(name: str, values: Iterable[object]) -> str:
+    """Return a small drawing of how a number went, without what is none; nothing for fewer than
+    two of them."""
+    points = [value for value in values if isinstance(value, (int, float)) and isfinite(value)]
     if len(points) < 2:
         return ""
     (width, height), lowest = _CURVE, min(points)

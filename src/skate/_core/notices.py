@@ -2,9 +2,9 @@
 
     skate: get() (train.py:31) has waited 10 s: B.f needs CPU: 2, of which CPU: 0 is free; …
 
-`SKATE_QUIET=1` turns all of it off. `init(log_level=...)`, or the level of the logger "skate",
-chooses: with "WARNING" nothing that is only good to know (`say`), with "ERROR" nothing that should
-be looked at either (`warn`).
+`SKATE_QUIET=1` turns all of it off. `init(log_level=...)`, or the level of the logger "skate" (of
+"ray" in programs that import ray), chooses: with "WARNING" nothing that is only good to know
+(`say`), with "ERROR" nothing that should be looked at either (`warn`).
 """
 
 from __future__ import annotations
@@ -14,8 +14,12 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from skate._core.standard_streams import say as write_line
+
+if TYPE_CHECKING:
+    from logging import Logger
 
 _INFO, _WARNING = 20, 30  # as in `logging`, which need not be loaded for this
 
@@ -63,5 +67,13 @@ def enabled(level: int = _INFO) -> bool:
     if os.environ.get("SKATE_QUIET", "0") not in ("", "0"):
         return False
     logging = sys.modules.get("logging")
-    chosen = logging.getLogger("skate").level if logging is not None else 0
-    return level >= chosen  # 0: nobody has chosen
+    return logging is None or level >= _chosen(logging.getLogger("skate"))
+
+
+def _chosen(logger: Logger | None) -> int:
+    """Return the level of a logger, or of those above it but for the root; 0: nobody chose."""
+    while logger is not None and logger.parent is not None:
+        if logger.level:
+            return logger.level
+        logger = logger.parent
+    return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -18,6 +19,13 @@ def try_import(name: str, extra: str) -> Any:
         package = name.partition(".")[0]
         if error.name is None or error.name.partition(".")[0] != package:
             raise  # it is there, and misses something of its own
+        taken = getattr(sys.modules.get(package), "__file__", None)
+        if taken is not None and error.name != package:
+            raise ImportError(
+                f"this needs {error.name!r}, and `import {package}` finds {taken}, which has "
+                f"none: rename that file if it is yours, or install another {package}",
+                name=error.name,
+            ) from error
         raise missing(package, extra) from error
 
 
@@ -66,8 +74,9 @@ def ray_is_skate() -> bool:
 
 @contextmanager
 def without_collections() -> Iterator[None]:
-    """Imports make many objects and little garbage: a tenth to a quarter of the time of importing
-    torch or torch._dynamo goes into collections that find next to nothing."""
+    """Turn the collector off for imports, which make many objects and little garbage: a tenth to a
+    quarter of the time of importing torch or torch._dynamo goes into collections that find next to
+    nothing."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -331,12 +331,14 @@ def check_names(given: Mapping[str, object]) -> None:
 
 
 def _unknown(kind: str, name: str) -> ValueError:
-    allowed = sorted(known for known, option in OPTIONS.items() if kind in option.kinds)
-    nearest = nearest_names(name, allowed or [*OPTIONS], 3)
+    of_kind = [known for known, option in OPTIONS.items() if kind in option.kinds]
+    allowed = sorted(of_kind or OPTIONS)
+    nearest = nearest_names(name, allowed, 3)
     hint = f"Did you mean {' or '.join(nearest)}? " if nearest else ""
     others = OPTIONS[name].kinds if name in OPTIONS else ()
     where = f"It is an option of {' and '.join(others)}. " if others else ""
-    listed = f"Allowed are: {', '.join(allowed)}" if allowed else ""
+    public = (option for option in allowed if not option.startswith("_"))
+    listed = "" if nearest else f"Allowed are: {', '.join(public)}"
     text = f"Invalid option keyword {name!r}: it is not an option of {kind}. "
     return ValueError(f"{text}{hint}{where}{listed}".strip())
 
@@ -380,7 +382,7 @@ def _set_num_returns(fields: dict[str, Any], generator: bool) -> None:
 
 
 def _fields(given: Given) -> dict[str, Any]:
-    """Field of the engine's options -> value, for what was given."""
+    """Return field of the engine's options -> value, for what was given."""
     fields: dict[str, Any] = {}
     for name, value in given.items():
         if OPTIONS[name].field and value is not None:

@@ -68,7 +68,7 @@ def crc_tables() -> tuple[list[int], list[int], list[int], list[int]]:
 
 
 def _crc_by_tables(data: bytes) -> int:
-    """CRC-32C."""
+    """Compute CRC-32C, by tables."""
     first, second, third, fourth = crc_tables()
     crc = 0xFFFFFFFF
     whole = len(data) & ~3
@@ -98,7 +98,7 @@ def crc32c() -> Callable[[bytes], int]:
 
 
 def masked_crc(data: bytes) -> int:
-    """CRC-32C, as `masked` has it."""
+    """Compute CRC-32C, as `masked` has it."""
     return masked(crc32c()(data))
 
 

@@ -25,6 +25,8 @@ _ID_BYTES = 28
 _INDEX = 0xFFFF  # the last bits of an id number the values of one task
 _NIL = (1 << 8 * _ID_BYTES) - 1
 
+# Of Ray: 0 shows where a program pickles references itself.
+_OTHER_PICKLERS = "RAY_allow_out_of_band_object_ref_serialization"
 
 _new = object.__new__
 _NOT_GIVEN: Any = object()
@@ -82,6 +84,8 @@ class ObjectRef(Generic[T_co]):
 
     def __reduce__(self) -> tuple[object, ...]:
         # Reached only outside skate's own serialiser, which records the references it meets.
+        if os.environ.get(_OTHER_PICKLERS) == "0":
+            raise _pickled_elsewhere(self)
         return self._home.engine.reduce(self)
 
     def __copy__(self) -> ObjectRef[T_co]:
@@ -378,7 +382,7 @@ class ObjectRefGenerator(Generic[T_co]):
 
     def next_ready(self) -> bool:
         """Return whether `next()` would return an item at once; False when there are no more."""
-        if not self._engine.stream_ready(self._generator_ref, self._index):
+        if self._closed or not self._engine.stream_ready(self._generator_ref, self._index):
             return False
         return not self.is_finished()
 
@@ -405,6 +409,17 @@ class ObjectRefGenerator(Generic[T_co]):
 
     def __repr__(self) -> str:
         return f"ObjectRefGenerator({self._generator_ref.hex()})"
+
+
+def _pickled_elsewhere(ref: ObjectRef[Any]) -> Exception:
+    from skate.exceptions import OufOfBandObjectRefSerializationException
+
+    return OufOfBandObjectRefSerializationException(
+        f"{ref!r}, or the handle of this actor, was given to a pickler of the program's own, and "
+        f"{_OTHER_PICKLERS} is 0: nobody "
+        "could tell when its object is not needed any more. Pass it as an argument or a result, "
+        "or inside one; or unset the variable, and the object is kept until the session ends"
+    )
 
 
 class DynamicObjectRefGenerator(Generic[T_co]):

@@ -91,8 +91,9 @@ def _installed_by(tool: str, value: object) -> Requirements:
 
 
 def _packages(field: str, value: object) -> tuple[str, ...]:
-    """Lines of a requirements file. For the path of one its own, if they mean the same anywhere,
-    so that who lists the packages gets the same environment; else the line that includes it."""
+    """Return lines of a requirements file. For the path of one its own, if they mean the same
+    anywhere, so that who lists the packages gets the same environment; else the line that includes
+    it."""
     if isinstance(value, (str, Path)):
         path = os.path.abspath(value)
         if not os.path.isfile(path):

@@ -20,6 +20,7 @@ from typing import Any
 
 import cloudpickle
 
+from skate._core.errors import without_own_frames
 from skate._core.refs import ObjectRef, _adopt
 from skate._core.tensorflow_processes import is_v1, reduce_v1
 
@@ -71,7 +72,7 @@ def dumps(value: object, name: str = "value") -> Serialized:
     try:
         pickler.dump(value)
     except Exception as error:
-        raise _explained(value, name, error) from error
+        raise _explained(value, name, error) from without_own_frames(error)
     return Serialized(file.getvalue(), pickler.buffers, pickler.refs)
 
 

@@ -85,7 +85,17 @@ class Arity:
         try:
             self.__signature__.bind(*args, **kwargs)
         except TypeError as error:
-            raise TypeError(f"{name}{self.__signature__}: {error}") from None
+            hint = self._hint(name, kwargs)
+            raise TypeError(f"{name}{self.__signature__}: {error}{hint}") from None
+
+    def _hint(self, name: str, kwargs: dict[str, object]) -> str:
+        """Say where options go, if one was given among the arguments."""
+        from skate._core.options import OPTIONS
+
+        options = [each for each in kwargs if each in OPTIONS and each not in self._places]
+        if not options:
+            return ""
+        return f"; options are given before: {name}.options({options[0]}=...).remote(...)"
 
     def _fits(self, count: int, kwargs: dict[str, object]) -> bool:
         """Find out what Signature.bind does, ten times as fast."""

@@ -184,7 +184,7 @@ def _reduction(obj: object) -> Any:
 
 
 def _state(path: str, state: object) -> Iterator[Part]:
-    """Attributes, be they in a dictionary, in slots, or in both."""
+    """Yield attributes, be they in a dictionary, in slots, or in both."""
     for part in state if isinstance(state, tuple) and len(state) == 2 else (state,):
         if isinstance(part, Mapping):
             yield from ((f"{path}.{name}", value) for name, value in part.items())

@@ -22,10 +22,10 @@ class Failure:
     __slots__ = ("name", "read", "text", "type")
 
     def __init__(self, error: TaskError) -> None:
-        self.name = error.function_name
-        self.type = type(error.cause).__name__
-        self.text = str(error)
-        self.read = False  # nobody need be shown it
+        self.name: str = error.function_name
+        self.type: str = type(error.cause).__name__
+        self.text: str = str(error)
+        self.read: bool = False  # nobody need be shown it
 
 
 def failure_of(error: BaseException) -> Failure | None:

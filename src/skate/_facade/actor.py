@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 
 import skate.engine as _engine
 from skate._core import options as option_table
+from skate._core.errors import without_own_frames
 from skate._core.ids import ActorID, actor_id_of
 from skate._core.nearest import nearest_names
 from skate._core.refs import ObjectRef
@@ -224,7 +225,15 @@ def _making(
             arity.check(name, args, kwargs)
         if ordered:
             _check_ordered(name, spec, options)
-        return ActorHandle(*current_engine().create_actor(spec, args, kwargs, options))
+        engine = current_engine()
+        try:
+            if _engine.tracer is not None:
+                made = _engine.tracer.create_actor(engine, spec, args, kwargs, options)
+            else:
+                made = engine.create_actor(spec, args, kwargs, options)
+        except TypeError as error:  # what cannot be pickled
+            raise without_own_frames(error)
+        return ActorHandle(*made)
 
     remote.__wrapped__ = spec.cls  # type: ignore[attr-defined]
     remote.__doc__ = spec.cls.__doc__
@@ -298,16 +307,22 @@ class ActorHandle(ActorTyped[C_co]):
         meta = self._meta.methods.get(name) or _BUILT_IN.get(name)
         if meta is None:
             raise self._no_method(name)
-        method: ActorMethod[..., Any, Any] = ActorMethod(self._ref, self._meta.class_name, meta)
+        class_name = self._meta.qualified_name or self._meta.class_name
+        method: ActorMethod[..., Any, Any] = ActorMethod(self._ref, class_name, meta)
         self.__dict__[name] = method
         return method
 
     def _no_method(self, name: str) -> AttributeError:
         near = nearest_names(name, self._meta.methods, 3)
-        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        if near:
+            hint = f"did you mean {' or '.join(near)}?"
+        else:
+            hint = f"what `self.{name}` is there, a method of the class can return"
         return AttributeError(
             f"actor {self._meta.class_name} has no attribute {name!r}: it has methods only, and "
-            f"none of that name{hint}"
+            f"none of that name; {hint}",
+            name=name,  # so that Python adds no suggestion of its own to ours
+            obj=None,
         )
 
     @property
@@ -350,12 +365,12 @@ class ActorMethod(RemoteCallable[P, R_co, Out_co]):
         options: CallOptions | None = None,
     ) -> None:
         self._ref: ObjectRef[None] = ref
-        self._class_name: str = class_name
+        self._class_name: str = class_name  # the qualified one
         self._meta: MethodMeta = meta
         self._name: str = meta.name
         self._options: CallOptions = options or meta.options
         self._arity: Arity = meta.signature or ANYTHING
-        call = _calling(ref, class_name, meta.name, self._arity, self._options)
+        call = _calling(ref, class_name, meta, self._options)
         self.remote: RemoteCall[Callable[P, Out_co]] = decorated(meta.invocation, call)
 
     @property
@@ -374,7 +389,7 @@ class ActorMethod(RemoteCallable[P, R_co, Out_co]):
         """Return a node of a graph that makes this call when it is executed; see `skate.dag`."""
         from skate.dag.class_node import bound_method
 
-        self._arity.check(f"{self._class_name}.{self._name}", args, kwargs)
+        self._arity.check(f"{_short(self._class_name)}.{self._name}", args, kwargs)
         return bound_method(self, args, kwargs, option_table.given_from(self._options))
 
     @overload
@@ -421,10 +436,14 @@ class ActorMethod(RemoteCallable[P, R_co, Out_co]):
             return inspect.signature(self._arity.shown or self._arity)
 
     def __repr__(self) -> str:
-        return f"ActorMethod({self._class_name}.{self._name})"
+        return f"ActorMethod({_short(self._class_name)}.{self._name})"
 
     def __reduce__(self) -> tuple[object, ...]:
         return ActorMethod, (self._ref, self._class_name, self._meta, self._options)
+
+
+def _short(qualified_name: str) -> str:
+    return qualified_name.rpartition(".")[2]
 
 
 def decorated(decorator: Any, remote: RemoteCall[Any]) -> RemoteCall[Any]:
@@ -444,15 +463,19 @@ def decorated(decorator: Any, remote: RemoteCall[Any]) -> RemoteCall[Any]:
 
 
 def _calling(
-    ref: ObjectRef[None], class_name: str, name: str, arity: Arity, options: CallOptions
+    ref: ObjectRef[None], class_name: str, meta: MethodMeta, options: CallOptions
 ) -> RemoteCall[Any]:
     """Return the function behind `handle.method.remote`, which looks like the method."""
+    name, is_traced, arity = meta.name, meta.is_traced, meta.signature or ANYTHING
     low, high = arity.low, arity.high
+    shown = f"{_short(class_name)}.{name}"
 
     def remote(*args: object, **kwargs: object) -> Any:
         if kwargs or not low <= len(args) <= high:
-            arity.check(f"{class_name}.{name}", args, kwargs)
+            arity.check(shown, args, kwargs)
         engine = _engine._current or engine_of_actor()
+        if is_traced and _engine.tracer is not None:
+            return _engine.tracer.call_actor(engine, class_name, ref, name, args, kwargs, options)
         return engine.call_actor(ref, name, args, kwargs, options)
 
     remote.__wrapped__ = arity.shown or arity  # type: ignore[attr-defined]

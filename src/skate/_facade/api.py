@@ -162,7 +162,7 @@ def get(
                 return []
             engine = _engine._current or engine_of(object_refs[0])
             return engine.get(object_refs, timeout, copy)
-    except SkateError as error:
+    except (SkateError, KeyboardInterrupt) as error:
         raise without_own_frames(error)
     if isinstance(object_refs, ObjectRefGenerator):
         return object_refs
@@ -204,8 +204,10 @@ def _not_refs(given: object) -> Exception:
     wanted = "get() takes an ObjectRef or a list of ObjectRefs"
     if isinstance(given, ActorHandle):
         return ValueError(f"{wanted}; got the handle {given!r}: call one of its methods first")
+    if isinstance(given, dict):
+        return ValueError(f"{wanted}; got dict: {shown(given)}: write get(list(refs.values()))")
     if not isinstance(given, list):
-        is_many = isinstance(given, (tuple, set, dict)) or hasattr(given, "__next__")
+        is_many = isinstance(given, (tuple, set)) or hasattr(given, "__next__")
         hint = "make it a list" if is_many else "what is no reference is a value already"
         if callable(getattr(given, "result", None)):  # a future, or the response of a handle
             hint = "wait for it with its result(), or await it"
@@ -301,13 +303,16 @@ def wait(
             f"got {num_returns}"
         )
     engine = _engine._current or engine_of(_reference_of(ray_waitables[0]))
-    if plain:  # so that these are references, and no generators
-        return engine.wait(ray_waitables, num_returns, timeout)  # type: ignore[arg-type,return-value]
-    return engine.wait_mixed(ray_waitables, num_returns, timeout)
+    try:
+        if plain:  # so that these are references, and no generators
+            return engine.wait(ray_waitables, num_returns, timeout)  # type: ignore[arg-type,return-value]
+        return engine.wait_mixed(ray_waitables, num_returns, timeout)
+    except KeyboardInterrupt as error:
+        raise without_own_frames(error)
 
 
 def _check_waitables(given: object) -> bool:
-    """Whether all are ObjectRefs; raises TypeError for what cannot be waited for."""
+    """Return whether all are ObjectRefs; raise TypeError for what cannot be waited for."""
     wanted = "wait() takes a list of ObjectRefs"
     if isinstance(given, (ObjectRef, ObjectRefGenerator)):
         raise TypeError(f"{wanted}; got a single one: write [ref]")
@@ -428,7 +433,10 @@ def get_actor(name: str, namespace: str | None = None) -> Any:
     """
     text("name", name or "", "the name of an actor")
     where = option_table.namespace("namespace", namespace)
-    handle: ActorHandle[Any] = ActorHandle(*current_engine().get_actor(name, where))
+    try:
+        handle: ActorHandle[Any] = ActorHandle(*current_engine().get_actor(name, where))
+    except ValueError as error:
+        raise without_own_frames(error)
     return handle
 
 

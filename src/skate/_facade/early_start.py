@@ -30,7 +30,7 @@ def expect_work(modules: Sequence[str] | None = None, more_at_once: bool = True)
 
 
 def _would_be_local() -> bool:
-    """Whether a session of this process would most likely be one with processes, here."""
+    """Return whether a session of this process would most likely be one with processes, here."""
     if os.environ.get(VARIABLE) == "0" or any(os.environ.get(name) for name in _ELSEWHERE):
         return False
     if os.environ.get("SKATE_ENGINE") not in (None, "", "local"):
@@ -39,15 +39,18 @@ def _would_be_local() -> bool:
 
 
 def _forks_workers() -> bool:
-    """Whether this is a fork server, which imports what others have announced."""
+    """Return whether this is a fork server, which imports what others have announced."""
     server = sys.modules.get("skate.engine.local.forkserver")
     return server is not None and bool(server.serves)
 
 
 def _is_child_of_others() -> bool:
-    """Whether this is a process of multiprocessing, or one that has loaded Ray itself."""
+    """Return whether this is a process of multiprocessing, or one that has loaded Ray itself."""
     multiprocessing = sys.modules.get("multiprocessing.process")
-    if multiprocessing is not None and multiprocessing.parent_process() is not None:
-        return True
+    if multiprocessing is not None:
+        # It knows its parent only after it has imported the program, as which it is marked.
+        is_beginning = getattr(multiprocessing.current_process(), "_inheriting", False)
+        if is_beginning or multiprocessing.parent_process() is not None:
+            return True
     raylet = sys.modules.get("ray._raylet")
     return raylet is not None and bool(raylet.__spec__ and raylet.__spec__.origin)

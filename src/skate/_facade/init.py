@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import skate.engine as _engine
 from skate._core import options as option_table
 from skate._core.argument_checks import mapping, wrong_type, wrong_value
 from skate._core.nearest import unknown_parameter
@@ -14,6 +15,9 @@ from skate._facade import logging_setup, page, resource_overrides, system_config
 from skate._facade.engines import HERE, make_engine, worker_of_ray
 from skate.engine import changing, install_engine, installed_engine
 from skate.engine.base import Engine
+
+if TYPE_CHECKING:
+    from skate._facade.tracing import StartTracing
 
 _SPILL_DIRECTORIES = ("object_spilling_directory", "_object_spilling_directory")  # of Ray
 
@@ -35,7 +39,6 @@ _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
     "_driver_object_store_memory": (...,),
     "_plasma_directory": (...,),
     "_system_config": (...,),  # tunes Ray's own services; spilling and memory are read from it
-    "_tracing_startup_hook": (None,),
     "_skip_env_hook": (...,),
     "webui_host": (...,),
     "include_webui": (...,),
@@ -240,7 +243,9 @@ def init(
         preload: Modules that workers start with, so that tasks need not import them.
         spill_dir: The folder for objects that do not fit into memory.
         **kwargs: Ray's underscored and former keywords, checked, and without effect where the
-            engine has nothing of the kind.
+            engine has nothing of the kind. `_tracing_startup_hook` is a function, or the path of
+            one ("module:function"), that sets OpenTelemetry up in each process; see
+            `skate.util.tracing`.
 
     Returns:
         Facts about the session; used in a `with` statement, it ends the session.
@@ -257,6 +262,7 @@ def init(
     """
     harmless = {name: value for name, value in locals().items() if name in _WITHOUT_EFFECT}
     memory, spill_dir = _from_private(kwargs, spill_dir)
+    tracing = _tracing(kwargs.pop("_tracing_startup_hook", None))
     memory_guard = system_config.of_memory_guard(kwargs.get("_system_config"))
     _check_without_effect({**harmless, **kwargs})
     logging_setup.configure_own(
@@ -269,7 +275,7 @@ def init(
         **_of_machine(num_cpus, num_gpus, memory, resources, object_store_memory),
         "labels": _labels(labels),
         "namespace": option_table.namespace("namespace", job.namespace),
-        "runtime_env": _environment(job.runtime_env),
+        "runtime_env": _environment(_with_tracing(job.runtime_env, tracing)),
         "log_to_driver": None if logging_setup.shows_output(log_to_driver) else False,
         "log_prefix": False if job.sets_up_logging else None,
         "preload": _module_names("preload", preload),
@@ -281,7 +287,9 @@ def init(
         raise ValueError(f"local_mode=True means engine='inline'; got engine={engine!r}")
     offered = page.offered(dashboard or include_dashboard, dashboard_host, dashboard_port)
     with offered as show:
-        started = _start(wanted, ignore_reinit_error)
+        started, is_new = _start(wanted, ignore_reinit_error)
+        if tracing is not None and is_new:
+            _begin_tracing(tracing)
         show(started)
     return ClientContext(started)
 
@@ -338,6 +346,37 @@ def _of_job(
     return _OfJob(namespace, runtime_env, logging_config is not None)
 
 
+def _tracing(hook: object) -> StartTracing | None:
+    if hook is None:
+        return None
+    from skate._facade.tracing import checked_hook
+
+    return checked_hook(hook)
+
+
+def _begin_tracing(tracing: StartTracing) -> None:
+    """Set tracing up in the session that has just begun; one where it fails does not stay."""
+    if _engine.tracer is not None:  # the inline engine's only worker has done so
+        return
+    try:
+        tracing()
+    except BaseException:
+        from skate._facade.api import shutdown
+
+        shutdown()
+        raise
+
+
+def _with_tracing(
+    runtime_env: dict[str, Any] | None, tracing: StartTracing | None
+) -> dict[str, Any] | None:
+    if tracing is None:
+        return runtime_env
+    from skate.runtime_env import with_setup_hook
+
+    return with_setup_hook(runtime_env, tracing)
+
+
 def _environment(given: object) -> Mapping[str, Any] | None:
     env = option_table.runtime_env("runtime_env", given)
     if env and env.get("worker_process_setup_hook"):
@@ -367,21 +406,23 @@ def _store_memory(value: object) -> int | None:
     return size
 
 
-def _start(wanted: dict[str, Any], keep_running: bool) -> Engine:
+def _start(wanted: dict[str, Any], keep_running: bool) -> tuple[Engine, bool]:
+    """Return the engine, and whether it was started here, rather than found."""
     with changing:
         running = installed_engine()
+        is_new = False
         if running is None and (worker := worker_of_ray()) is not None and "engine" not in wanted:
             running = worker  # whatever else it asks for, the cluster is there already
             install_engine(running)
         elif running is None:
-            running = make_engine({**machine, **wanted})
+            running, is_new = make_engine({**machine, **wanted}), True
             install_engine(running)
             _running.clear()
             _running.update(wanted, by=running)
         elif not keep_running and _running.get("by") is running:
             # Otherwise this is a worker: its engine was there before, and init() asks for nothing.
             _check_same(wanted)
-        return running
+        return running, is_new
 
 
 def _check_same(wanted: dict[str, Any]) -> None:
@@ -434,7 +475,8 @@ def _check_without_effect(given: dict[str, Any]) -> None:
 
 
 def _checked(name: str, value: object, module: str, kind: str) -> Any:
-    """The value, if it is None or of that class. Neither loads a module that nobody asked for."""
+    """Return the value, if it is None or of that class. Neither loads a module that nobody asked
+    for."""
     if value is None:
         return None
     from importlib import import_module

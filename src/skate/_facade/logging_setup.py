@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from skate._core.argument_checks import wrong_value
+from skate._core.optional_imports import ray_is_skate
 
 # Of Ray, for whoever starts the programs of others.
 _ENCODING = "RAY_LOGGING_CONFIG_ENCODING"
@@ -59,12 +60,13 @@ def chosen_level(log_level: int | str | None, logging_level: int | str | None) -
 
 
 def configure_own(level: int | str | None, format: str | None) -> None:
-    """Set level and format of skate's own logger, where they are given."""
+    """Set level and format of skate's own logger, or of Ray's in programs that import ray, where
+    they are given."""
     if level is None and format is None:
         return
     import logging
 
-    logger = logging.getLogger("skate")
+    logger = logging.getLogger("ray" if ray_is_skate() else "skate")
     if level is not None:
         try:
             logger.setLevel(level.upper() if isinstance(level, str) else level)

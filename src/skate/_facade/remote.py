@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 
 import skate.engine as _engine
 from skate._core import options as option_table
+from skate._core.errors import without_own_frames
 from skate._core.signature import Arity, arity_of
 from skate._facade.actor import INVOCATION_DECORATOR, Actor, ActorClass, decorated
 from skate._facade.calls import Out_co, P, R_co, RemoteCallable
@@ -180,7 +181,12 @@ def _starting(spec: FunctionSpec, arity: Arity, options: TaskOptions) -> RemoteC
         if kwargs or not low <= len(args) <= high:
             arity.check(spec.name, args, kwargs)
         engine = _engine._current or current_engine()
-        return engine.submit(spec, args, kwargs, options)
+        try:
+            if _engine.tracer is not None:
+                return _engine.tracer.submit(engine, spec, args, kwargs, options)
+            return engine.submit(spec, args, kwargs, options)
+        except TypeError as error:  # what cannot be pickled
+            raise without_own_frames(error)
 
     remote.__wrapped__ = spec.function  # type: ignore[attr-defined]
     remote.__doc__ = spec.function.__doc__

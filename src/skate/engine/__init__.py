@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from skate._core.refs import ObjectRef
-    from skate.engine.base import Engine
+    from skate.engine.base import CallTracer, Engine
 
 _current: Engine | None = None
+tracer: CallTracer | None = None  # makes the calls of the façade, if the session is traced
 _at_end: list[Callable[[], None]] = []  # what `shutdown` calls
 _is_ending: bool = False  # whether a session is being shut down
 _is_over: bool = False  # whether the program is at its end, and its session has ended with it
@@ -21,7 +22,7 @@ changing: threading.RLock = threading.RLock()  # held while an engine is started
 
 
 def current_engine() -> Engine:
-    """The engine of this process; the first use starts the default one."""
+    """Return the engine of this process; the first use starts the default one."""
     if _current is None:
         check_may_begin()
         from skate._facade.api import init
@@ -62,7 +63,7 @@ def check_may_begin() -> None:
 
 
 def engine_of(ref: ObjectRef[object]) -> Engine:
-    """The engine of this process, for a reference that is there already: that begins no session.
+    """Return the engine of this process, for a reference that exists: no session is begun.
 
     Raises:
         StaleReferenceError: If none runs, so that the session of the reference has ended.
@@ -75,7 +76,7 @@ def engine_of(ref: ObjectRef[object]) -> Engine:
 
 
 def engine_of_actor() -> Engine:
-    """The engine of this process, for a handle that is there already: that begins no session.
+    """Return the engine of this process, for a handle that exists: no session is begun.
 
     Raises:
         ActorHandleNotFoundError: If none runs, so that the session of the handle has ended.
@@ -88,7 +89,7 @@ def engine_of_actor() -> Engine:
 
 
 def installed_engine() -> Engine | None:
-    """The engine of this process, or None before `init`."""
+    """Return the engine of this process, or None before `init`."""
     return _current
 
 
@@ -104,8 +105,10 @@ def end_with_program(engine: Engine) -> None:
 def install_engine(engine: Engine | None) -> None:
     """Make `engine` the one that the façade uses. Who asked for the end of another is not called:
     a forked child does this, too, and has nothing of what they would end."""
-    global _current
+    global _current, tracer
     _current = engine
+    if engine is None:
+        tracer = None
     _at_end.clear()
 
 

@@ -123,6 +123,7 @@ class MethodMeta(NamedTuple):
     is_generator: bool = False
     signature: Arity | None = None  # without self, for errors at the call site
     invocation: Any = None  # a decorator of calls, as the façade's `decorated` uses it
+    is_traced: bool = False  # whether it takes the context of a trace, as `CallTracer` adds it
 
 
 class ActorMeta(NamedTuple):
@@ -153,14 +154,16 @@ def unfinished(cls: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
 
 
 def method_name(cls: type[object], class_name: str, method: str, *, is_async: bool) -> str:
-    """The method's name with its module; of async actors, as coroutines have it, qualified."""
+    """Return the method's name with its module; of async actors, as coroutines have it,
+    qualified."""
     short = f"{class_name}.{method}"
     name = getattr(getattr(cls, method, None), "__qualname__", short) if is_async else short
     return f"{cls.__module__}.{name}"
 
 
 def method_of(instance: object, name: str) -> Callable[..., object]:
-    """What its class defines: a method may share its name with an attribute of the instance."""
+    """Bind what its class defines: a method may share its name with an attribute of the
+    instance."""
     cls = type(instance)
     defined = next(vars(base)[name] for base in cls.__mro__ if name in vars(base))
     bound: Callable[..., Any] = defined.__get__(instance, cls)
@@ -225,7 +228,7 @@ class Engine(ABC):
     def get(
         self, refs: Sequence[ObjectRef[T]], timeout: float | None, copy: bool = False
     ) -> list[T]:
-        """The values, in order; blocks until all are there.
+        """Return the values, in order; block until all are there.
 
         Raises the first error among the values, as an instance of the user's own exception
         type too; GetTimeoutError after `timeout` seconds (0: do not wait). Arrays are read-only
@@ -234,15 +237,15 @@ class Engine(ABC):
         """
 
     def get_own(self, ref: ObjectRef[T]) -> T:
-        """The value, as by `get`, whose arrays can be written to and are seen by nobody else: a
-        copy, or memory that is copied when and where it is written to."""
+        """Return the value, as `get`, whose arrays can be written to and are seen by nobody else:
+        a copy, or memory that is copied when and where it is written to."""
         return self.get((ref,), None, copy=True)[0]
 
     @abstractmethod
     def wait(
         self, refs: Sequence[ObjectRef[T]], num_returns: int, timeout: float | None
     ) -> tuple[list[ObjectRef[T]], list[ObjectRef[T]]]:
-        """(ready, not ready), both in the order given; at most `num_returns` ready ones.
+        """Return (ready, not ready), both in the order given; at most `num_returns` ready ones.
 
         Errors count as ready. The caller has checked types, duplicates and `num_returns`.
         """
@@ -250,7 +253,8 @@ class Engine(ABC):
     def wait_mixed(
         self, waitables: Sequence[W], num_returns: int, timeout: float | None
     ) -> tuple[list[W], list[W]]:
-        """As wait, with generators among the references: one is ready when its next item is."""
+        """Wait as `wait`, with generators among the references: one is ready when its next item
+        is."""
         from skate._core.refs import ObjectRefGenerator
 
         ready: set[W] = set()
@@ -282,15 +286,15 @@ class Engine(ABC):
 
     @abstractmethod
     def adopt(self, id: int) -> ObjectRef[object]:
-        """This process's reference for an id that arrived inside a value."""
+        """Return this process's reference for an id that arrived inside a value."""
 
     @abstractmethod
     def pin(self, ref: ObjectRef[object]) -> None:
         """Keep the object until shutdown: its reference was pickled by someone else's pickler."""
 
     def reduce(self, ref: ObjectRef[object]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """How someone else's pickler pickles a reference. Nobody can tell how long such bytes
-        live, so the object is kept."""
+        """Tell someone else's pickler how to pickle a reference. Nobody can tell how long such
+        bytes live, so the object is kept."""
         from skate._core.refs import _adopt_in
 
         self.pin(ref)
@@ -326,23 +330,23 @@ class Engine(ABC):
     def stream_next(
         self, generator: ObjectRef[None], index: int, timeout: float | None
     ) -> ObjectRef[Any] | None:
-        """Item `index` of a streaming task, or None when there are no more. Blocks."""
+        """Wait for item `index` of a streaming task; return it, or None when there are no more."""
 
     @abstractmethod
     def stream_ready(self, generator: ObjectRef[None], index: int) -> bool:
-        """Whether `stream_next` would not block."""
+        """Return whether `stream_next` would not block."""
 
     @abstractmethod
     def stream_finished(self, generator: ObjectRef[None], index: int) -> bool:
-        """Whether the task has ended and has no item `index`."""
+        """Return whether the task has ended and has no item `index`."""
 
     @abstractmethod
     def stream_close(self, generator: ObjectRef[None], index: int) -> None:
-        """The consumer wants nothing from `index` on: stop the task, free the items."""
+        """Stop the task and free the items: the consumer wants nothing from `index` on."""
 
     @abstractmethod
     def stream_abandoned(self, generator: ObjectRef[None], index: int) -> None:
-        """As stream_close, but from a destructor: no locks, no I/O."""
+        """Do as `stream_close`, but from a destructor: no locks, no I/O."""
 
     @abstractmethod
     def add_stream_callback(
@@ -389,36 +393,36 @@ class Engine(ABC):
 
     @abstractmethod
     def get_actor(self, name: str, namespace: str | None) -> tuple[ObjectRef[None], ActorMeta]:
-        """The live actor of that name. Raises ValueError, naming those that exist."""
+        """Find the live actor of that name. Raise ValueError, naming those that exist."""
 
     @abstractmethod
     def list_named_actors(self, all_namespaces: bool) -> list[tuple[str, str]]:
-        """(namespace, name) of the live named actors."""
+        """List (namespace, name) of the live named actors."""
 
     @abstractmethod
     def exit_actor(self) -> None:
-        """Inside an actor: end it. This call and those under way fail with ActorDiedError."""
+        """End the actor that asks. This call and those under way fail with ActorDiedError."""
 
     def warm_up(self, modules: Sequence[str] | None) -> None:  # noqa: B027  # most need not
-        """Work is to come that needs these modules, or with None what this process uses by now:
-        have processes to come begin with them, where that can be."""
+        """Have processes to come begin with these modules, where that can be, or with None what
+        this process uses by now: work is to come that needs them."""
 
     # -- resources and surroundings ------------------------------------------------------------
 
     @abstractmethod
     def cluster_resources(self) -> dict[str, float]:
-        """What there is in total."""
+        """Return what there is in total."""
 
     def add_resources(self, amounts: Mapping[str, float]) -> None:
-        """From now on there is so much more. NotImplementedError where others rule over it."""
+        """Let there be so much more from now on. NotImplementedError where others rule over it."""
         raise NotImplementedError(
             f"the {self.name} engine cannot be given more resources: {dict(amounts)}; add nodes "
             "to its cluster instead"
         )
 
     def set_resource(self, name: str, capacity: float) -> None:
-        """From now on there is so much of a resource; what is in use is taken away when it comes
-        back. NotImplementedError where others rule over it."""
+        """Let there be so much of a resource from now on; what is in use is taken away when it
+        comes back. NotImplementedError where others rule over it."""
         raise NotImplementedError(
             f"the {self.name} engine cannot be told that there is {name}={capacity}: add nodes to "
             "its cluster, or take them away"
@@ -426,12 +430,12 @@ class Engine(ABC):
 
     @abstractmethod
     def available_resources(self) -> dict[str, float]:
-        """What is not in use now; names with nothing left are absent. Less than nothing is left
-        where something was taken away that is in use."""
+        """Return what is not in use now; names with nothing left are absent. Less than nothing is
+        left where something was taken away that is in use."""
 
     @abstractmethod
     def nodes(self) -> list[dict[str, Any]]:
-        """One dictionary per machine, with Ray's keys."""
+        """Return one dictionary per machine, with Ray's keys."""
 
     @property
     def address(self) -> str:
@@ -440,28 +444,30 @@ class Engine(ABC):
 
     @abstractmethod
     def context(self) -> Context:
-        """Where the calling code runs."""
+        """Tell where the calling code runs."""
 
     @abstractmethod
     def state(self, kind: str) -> list[dict[str, Any]]:
-        """A row for each of the "actors", "tasks", "objects", "workers" or "runtime_envs", with
-        Ray's keys; also of what has ended lately, but objects."""
+        """Return a row for each of the "actors", "tasks", "objects", "workers" or "runtime_envs",
+        with Ray's keys; also of what has ended lately, but objects."""
 
     def has_begun(self, ref: ObjectRef[object]) -> bool:
-        """Whether the task that makes the value has begun, or ended; also if nobody knows."""
+        """Return whether the task that makes the value has begun, or ended; also if nobody
+        knows."""
         id = ref.task_id().hex()
         states = [str(row["state"]) for row in self.state("tasks") if row["task_id"] == id]
         return not states or any(not state.startswith("PENDING") for state in states)
 
     def printed(self, since: int) -> list[dict[str, Any]]:
-        """What was printed lately, after the piece of that number: for each piece its number,
-        process, actor, task, stream and text."""
+        """Return what was printed lately, after the piece of that number: for each piece its
+        number, process, actor, task, stream and text."""
         return []
 
     def locations(
         self, refs: Sequence[ObjectRef[object]], timeout_ms: int
     ) -> dict[ObjectRef[object], dict[str, object]]:
-        """Where the values are, with Ray's keys; a cluster may take `timeout_ms` to find out."""
+        """Tell where the values are, with Ray's keys; a cluster may take `timeout_ms` to find
+        out."""
         rows = {row["object_id"]: row for row in self.state("objects")}
         ready, _ = self.wait(refs, len(refs), 0) if refs else ([], [])
         here, found = self.context().node_id, set(ready)
@@ -476,7 +482,7 @@ class Engine(ABC):
 
     @abstractmethod
     def timeline(self) -> list[dict[str, object]]:
-        """What ran where and when, as Chrome trace events."""
+        """Tell what ran where and when, as Chrome trace events."""
 
     @abstractmethod
     def profile(self, name: str, extra: Mapping[str, object]) -> AbstractContextManager[None]:
@@ -505,14 +511,50 @@ class Engine(ABC):
 
     @abstractmethod
     def get_placement_group(self, name: str) -> tuple[ObjectRef[None], list[dict[str, float]]]:
-        """The group of that name and its bundles. Raises ValueError."""
+        """Return the group of that name and its bundles. Raise ValueError if there is none."""
 
     @abstractmethod
     def placement_group_table(self) -> dict[str, dict[str, object]]:
-        """id -> Ray's description of each group."""
+        """Return id -> Ray's description of each group."""
 
     # -- life ----------------------------------------------------------------------------------
 
     @abstractmethod
     def shutdown(self) -> None:
         """End everything; afterwards no process, file or segment is left. Can be called twice."""
+
+
+class CallTracer(Protocol):
+    """Makes the calls of the façade by an engine, each of them traced."""
+
+    def submit(
+        self,
+        engine: Engine,
+        spec: FunctionSpec,
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+        options: TaskOptions,
+    ) -> Returned:
+        """Start a task, as `Engine.submit` does."""
+
+    def create_actor(
+        self,
+        engine: Engine,
+        spec: ClassSpec,
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+        options: ActorOptions,
+    ) -> tuple[ObjectRef[None], ActorMeta]:
+        """Start an actor, as `Engine.create_actor` does."""
+
+    def call_actor(
+        self,
+        engine: Engine,
+        class_name: str,
+        ref: ObjectRef[None],
+        name: str,
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+        options: CallOptions,
+    ) -> Returned:
+        """Call a method, as `Engine.call_actor` does; `class_name` is the qualified one."""

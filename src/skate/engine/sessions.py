@@ -20,6 +20,7 @@ from contextlib import suppress
 from typing import Any
 
 from skate._core.peer_credentials import is_own_process
+from skate.engine.local.call_sites import Sites
 from skate.engine.local.inspection.traces import DUMP_PREFIX, SOCKET_PREFIX
 from skate.engine.local.reactor import COURIER
 from skate.engine.local.session import live_homes
@@ -152,12 +153,17 @@ class Session:
         """Return the objects that have bytes, with the lines that made them where those are
         known."""
         rows: list[Row] = self.ask("memory")
-        sites: dict[str, str] = {}
-        for found in _at_once(self._sites_of, self.processes()):
-            sites.update(found)
-        return [{**row, "line": sites.get(row["object_id"])} for row in rows]
+        lines = self.call_sites()
+        return [{**row, "line": lines.get(row["object_id"], (None, None))[1]} for row in rows]
 
-    def _sites_of(self, pid: int) -> dict[str, str]:
+    def call_sites(self) -> Sites:
+        """Return how and where objects were made, by their ids, as far as that is noted."""
+        lines: Sites = {}
+        for found in _at_once(self._sites_of, self.processes()):
+            lines.update(found)
+        return lines
+
+    def _sites_of(self, pid: int) -> Sites:
         try:
             return dict(self.ask("sites", pid, _STACK_SECONDS))
         except NoAnswerError:
@@ -222,6 +228,12 @@ def _reasons(graph: Row, pid: int, role: str) -> list[str]:
     return [node["text"] for node in nodes if node["pid"] == pid and node["cause"] != "running"]
 
 
+def session_around() -> Session | None:
+    """Return the session of which this process is the driver or a worker, if it can be found."""
+    own = os.getpid()
+    return next((session for session in sessions() if own in session.processes()), None)
+
+
 def own_session() -> Session:
     """Return the session of which this process is the driver."""
     pid = os.getpid()
@@ -257,7 +269,12 @@ def _asked(home: str, pid: int, question: Row, timeout: float) -> Row:
         raise NoAnswerError(f"process {pid} does not answer: {error}") from None
     if not answer:
         raise NoAnswerError(f"process {pid} has ended, or too many ask it at once")
-    found: Row = json.loads(answer)
+    try:
+        found = json.loads(answer)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise NoAnswerError(f"process {pid} has ended in the middle of its answer")
     return found
 
 

@@ -233,6 +233,6 @@ def _other_places(lock: str) -> list[str]:
 
 
 def _surroundings() -> frozenset[str]:
-    """What later tests would find changed: the working directory, and variables."""
+    """Note what later tests would find changed: the working directory, and variables."""
     variables = {f"{n}={value}" for n, value in os.environ.items() if n.startswith(OBEYED)}
     return frozenset(variables | {f"cwd={os.getcwd()}"})

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
@@ -73,16 +73,25 @@ def _session(request: pytest.FixtureRequest, engine: str) -> Iterator[ClientCont
     import skate
 
     if skate.is_initialized():
-        raise RuntimeError(
+        _refuse(
             f"skate_{engine} begins a session of its own, but one runs already: end it with "
             "skate.shutdown(), and ask for one of the fixtures only"
         )
     arguments: dict[str, Any] = {}
     for mark in reversed([*request.node.iter_markers("skate_init")]):  # the closest wins
         if mark.args:
-            raise TypeError(f"skate_init takes keyword arguments only; got {mark.args!r}")
+            _refuse(f"skate_init takes keyword arguments only; got {mark.args!r}")
         arguments.update(mark.kwargs)
     try:
-        yield skate.init(engine=engine, **arguments)
+        context = skate.init(engine=engine, **arguments)
+    except (TypeError, ValueError) as error:
+        _refuse(f"@pytest.mark.skate_init: {error}")
+    try:
+        yield context
     finally:
         skate.shutdown()
+
+
+def _refuse(text: str) -> NoReturn:
+    """Fail a test for what it asks of the fixtures, without lines of this file."""
+    pytest.fail(text, pytrace=False)

@@ -13,6 +13,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 import skate
+from skate._core.errors import without_own_frames
 from skate._core.futures import value_now, when_done
 from skate.engine import current_engine
 from skate.exceptions import GetTimeoutError, TaskError, WorkerCrashedError
@@ -93,7 +94,14 @@ class ExecutorCall(concurrent.futures.Future[Any]):
                 self._fetch(timeout)
             if self._state == FINISHED and self._exception is None:
                 return self._result
-        return super().result(timeout)
+        try:
+            # Not super().result(): older Pythons take an exception that is false for none.
+            error = self.exception(timeout)
+        except Exception as early:
+            raise without_own_frames(early)
+        if error is not None:
+            raise without_own_frames(error)
+        return self._result
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Return the exception of the call, or None."""
@@ -102,11 +110,11 @@ class ExecutorCall(concurrent.futures.Future[Any]):
         return super().exception(timeout)
 
     def running(self) -> bool:
-        """Whether the call has begun, and not ended."""
+        """Return whether the call has begun, and not ended."""
         return super().running() and not self.done() and _has_begun(self.ref)
 
     def done(self) -> bool:
-        """Whether the call has ended, or was cancelled."""
+        """Return whether the call has ended, or was cancelled."""
         if self._made_condition is None and self._state == RUNNING and self.ref is not None:
             return bool(skate.wait([self.ref], timeout=0, fetch_local=False)[0])
         return super().done()
@@ -145,7 +153,7 @@ class ExecutorCall(concurrent.futures.Future[Any]):
         except Exception as error:
             if isinstance(error, GetTimeoutError) and not isinstance(error, TaskError):
                 raise concurrent.futures.TimeoutError(str(error)) from None
-            self.finish(error=error)
+            self.finish(error=without_own_frames(error))
         else:
             self.finish(value)
 

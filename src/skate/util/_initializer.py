@@ -7,6 +7,7 @@ function of the same module, once, before its first call, as if both had the sam
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 import types
@@ -46,7 +47,8 @@ class Initialized:
 
 
 def _lendable(space: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
-    """What was set; and of globals that came by value, the data that the initializer used."""
+    """Return what was set; and of globals that came by value, the data that the initializer
+    used."""
     module = sys.modules.get(str(space.get("__name__")))
     by_value = getattr(module, "__dict__", None) is not space
     missing = object()
@@ -59,17 +61,31 @@ def _lendable(space: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
 
 
 def _globals_of(value: object) -> Iterator[dict[str, Any]]:
-    """The globals of a function, and of those that it is made of."""
+    """Yield the globals of a function, and of those that it is made of."""
+    left, seen = [value], set[int]()
+    while left:
+        part = left.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        if isinstance(part, types.FunctionType):
+            yield part.__globals__
+        left += _parts(part)
+
+
+def _parts(value: object) -> Iterator[object]:
+    """Yield what a callable calls, as far as that can be seen from outside."""
     if isinstance(value, functools.partial):
-        for part in (value.func, *value.args, *value.keywords.values()):
-            yield from _globals_of(part)
+        yield from (value.func, *value.args, *value.keywords.values())
     elif isinstance(value, types.MethodType):
-        yield from _globals_of(value.__func__)
+        yield value.__func__
     elif isinstance(value, types.FunctionType):
-        yield value.__globals__
-        yield from _globals_of(getattr(value, "__wrapped__", None))
+        yield getattr(value, "__wrapped__", None)
+        for cell in value.__closure__ or ():
+            with contextlib.suppress(ValueError):  # it has no value yet
+                yield cell.cell_contents
     else:
         name = "__init__" if isinstance(value, type) else "__call__"
         called = getattr(value if isinstance(value, type) else type(value), name, None)
         if isinstance(called, types.FunctionType):  # not what is written in C
-            yield from _globals_of(called)
+            yield called

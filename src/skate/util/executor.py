@@ -188,7 +188,7 @@ class Executor(concurrent.futures.Executor):
         patience = seconds("timeout", timeout)
         end = None if patience is None else time.monotonic() + patience
         chunks = _chunks(zip(*iterables, strict=False), chunksize)
-        work = functools.partial(_call_each, fn)
+        work = _each_of(fn)
         futures = deque(self.submit(work, chunk) for chunk in itertools.islice(chunks, buffersize))
         return self._results(work, futures, chunks if buffersize else iter(()), end)
 
@@ -205,7 +205,9 @@ class Executor(concurrent.futures.Executor):
                 results = futures[0].result(left)
                 futures.popleft()
                 futures.extend(self.submit(work, chunk) for chunk in itertools.islice(chunks, 1))
-                yield from results
+                results.reverse()
+                while results:
+                    yield results.pop()  # which nobody keeps but the one who gets it
         finally:
             for future in futures:
                 future.cancel()
@@ -356,8 +358,17 @@ def _call(fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     return result
 
 
-def _call_each(fn: Callable[..., object], chunk: list[Any]) -> list[Any]:
-    return [fn(*args) for args in chunk]
+def _each_of(fn: Callable[..., T]) -> Callable[[list[Any]], list[T]]:
+    """Return a function of several calls, which bears the name that tasks of `fn` have."""
+
+    def each(chunk: list[Any]) -> list[T]:
+        return [fn(*args) for args in chunk]
+
+    named: Any = fn
+    while isinstance(named, functools.partial):
+        named = named.func
+    each.__name__ = getattr(named, "__name__", type(named).__name__)
+    return each
 
 
 def _with_initializer(

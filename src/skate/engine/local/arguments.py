@@ -70,10 +70,11 @@ def pack(args: tuple[object, ...], kwargs: dict[str, object], put: Put) -> Packe
 def _dumps(args: tuple[object, ...], kwargs: dict[str, object]) -> Serialized:
     try:
         return serialization.dumps((args, kwargs), "arguments")
-    except TypeError:
-        for name, value in _named(args, kwargs):  # the same again, to name the argument
-            serialization.dumps(value, name)
-        raise
+    except TypeError as error:
+        unnamed = error
+    for name, value in _named(args, kwargs):  # the same again, to name the argument
+        serialization.dumps(value, name)
+    raise unnamed
 
 
 def _named(args: tuple[object, ...], kwargs: dict[str, object]) -> Iterator[tuple[str, Any]]:
@@ -83,7 +84,7 @@ def _named(args: tuple[object, ...], kwargs: dict[str, object]) -> Iterator[tupl
 
 
 def unpack(value: Any, dependencies: Sequence[tuple[int | str, object]]) -> tuple[Any, Any]:
-    """(args, kwargs) with the values of the dependencies in their places."""
+    """Return (args, kwargs) with the values of the dependencies in their places."""
     args, kwargs = value
     if dependencies:
         args = list(args)
@@ -131,7 +132,7 @@ def _level_of_user() -> int:
 
 
 def _captured(function: object) -> list[tuple[str, int]]:
-    """Variables from outside that make a function (or the methods of a class) large."""
+    """Find variables from outside that make a function (or the methods of a class) large."""
     found = {variable: _size(value) for variable, value in _from_outside(function)}
     large = [
         (variable, size) for variable, size in found.items() if size > LARGE_CAPTURE_BYTES // 10

@@ -13,6 +13,7 @@ from skate._core import serialization
 from skate._core.labels import Selector
 from skate._core.refs import ObjectRef
 from skate.engine.base import ActorMeta, Engine
+from skate.engine.local.call_sites import are_noted, with_lines
 from skate.engine.local.objects import EngineHome
 from skate.engine.spans import Span
 from skate.exceptions import ActorHandleNotFoundError
@@ -70,7 +71,13 @@ class Asking(Engine):
         return list(self.ask("nodes"))
 
     def state(self, kind: str) -> list[dict[str, Any]]:
-        return list(self.ask("state", kind))
+        rows = list(self.ask("state", kind))
+        if kind == "objects" and are_noted():
+            from skate.engine.sessions import session_around
+
+            session = session_around()
+            return with_lines(rows, {} if session is None else session.call_sites())
+        return rows
 
     def has_begun(self, ref: ObjectRef[object]) -> bool:
         return bool(self.ask("has_begun", ref._id))

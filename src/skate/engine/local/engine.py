@@ -475,7 +475,7 @@ class LocalEngine(DriverStreams, Asking):
                 self.hub.unread.add(entry.data)
 
     def _fail_waiters(self) -> None:
-        """Threads that still wait would wait for ever."""
+        """Fail what threads still wait for, which would wait for ever."""
         awaited = {entry for needs in self._blocked for entry in needs.wanted}
         anonymous = _shut_down("")  # one for all that nobody waits for: there may be very many
         for entry in list(self.entries.values()):

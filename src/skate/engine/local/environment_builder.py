@@ -140,7 +140,7 @@ def _install(
 
 
 def _uv(path: str, wanted: Requirements) -> str | None:
-    """uv, where it is asked for, or where there is no pip."""
+    """Find uv, where it is asked for, or where there is no pip."""
     import shutil
 
     if wanted.tool == "uv" and wanted.tool_version:

@@ -168,8 +168,8 @@ def fingerprint(wanted: Requirements, variables: Sequence[tuple[str, str]], dire
 def _files_among(
     packages: Iterable[str], directory: str, working_dir: str, seen: set[str]
 ) -> Iterator[str]:
-    """Files and folders that the lines name: what is in them is part of what is wanted. `seen`
-    are those found so far: files of requirements may include each other."""
+    """Yield files and folders that the lines name: what is in them is part of what is wanted.
+    `seen` are those found so far: files of requirements may include each other."""
     for line in packages:
         for word in line.replace(f"${{{WORKING_DIR}}}", working_dir).split():
             path = os.path.join(directory, word.partition("file://")[2] or word)

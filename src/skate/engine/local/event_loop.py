@@ -108,7 +108,7 @@ class _Actor:
             self._stopped.set()
 
     def _deliver(self, work: Work) -> None:
-        """Under the engine's lock, on whichever thread reads."""
+        """Hand work to its lane, under the engine's lock, on whichever thread reads."""
         group = self._execution.group_of(work, self._lanes)
         if group is None:
             self._loop.call_soon_threadsafe(self._lanes[_DEFAULT].plan_flush)
@@ -261,7 +261,7 @@ class _Lane:
         answers.finish_stream(work, start)
 
     def plan_flush(self) -> None:
-        """Answers of one round of the loop go together."""
+        """Plan to send answers, those of one round of the loop together."""
         if not self._flush_planned:
             self._flush_planned = True
             self._loop.call_soon(self._flush)

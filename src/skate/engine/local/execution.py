@@ -319,7 +319,7 @@ class Execution:
                 self._on_exit()
 
     def _flush_unless_short(self, key: object) -> None:
-        """Answers wait for the next run only if that is known to be short."""
+        """Send answers, which wait for the next run only if that is known to be short."""
         outbox = self.engine.hub.outbox
         if outbox and (
             len(outbox) >= _MOST_TOGETHER or self._durations.get(key, 1.0) > _SHORT_SECONDS

@@ -157,8 +157,8 @@ class _Server:
                     self._end()
 
     def _patience(self) -> int | None:
-        """For how many milliseconds to wait for a request. Before there is a session, nobody
-        waits for one: what can be imported is."""
+        """Return for how many milliseconds to wait for a request. Before there is a session,
+        nobody waits for one: what can be imported is."""
         if self._session_dirs:
             return _IDLE_MILLISECONDS if self._later else None
         return 0 if self._later else _UNUSED_MILLISECONDS

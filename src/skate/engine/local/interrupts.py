@@ -25,6 +25,7 @@ from typing import Any
 import cloudpickle
 
 from skate._core import refs, serialization
+from skate._core.errors import without_own_frames
 from skate.engine.local.reactor import Reactor, Waiter
 from skate.engine.local.termination import Termination
 
@@ -70,7 +71,10 @@ class GuardedHandler:
         self.interrupts = interrupts
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        self.interrupts.handle(self.handler, number, frame)
+        try:
+            self.interrupts.handle(self.handler, number, frame)
+        except KeyboardInterrupt as error:
+            raise without_own_frames(error) from error.__cause__
 
     def __eq__(self, other: object) -> bool:
         return self is other or self.handler == other

@@ -21,7 +21,7 @@ def cpus() -> int:
 
 
 def gpus() -> int:
-    """GPUs of NVIDIA or AMD that this process may use."""
+    """Count the GPUs of NVIDIA or AMD that this process may use."""
     detected = _count("/proc/driver/nvidia/gpus") or _amd_gpus()
     if not detected and "CUDA_VISIBLE_DEVICES" not in os.environ:
         return 0
@@ -37,7 +37,7 @@ def _count(folder: str) -> int:
 
 
 def _amd_gpus() -> int:
-    """Nodes of the driver's topology that have an id as a GPU; the others are processors."""
+    """Count nodes of the driver's topology that have an id as a GPU; the others are processors."""
     if not os.path.exists("/dev/kfd"):
         return 0
     from glob import glob

@@ -175,6 +175,7 @@ class ObjectTable(ABC):
 
     def _ref_gone(self, watch: Any) -> None:
         entry = watch.entry
+        del watch.entry  # each has the other: only the garbage collector would find them
         self.dropped.append(entry)
         # Small values can wait until somebody passes by; memory, actors and work should go now.
         if entry.kind != INLINE or entry.task is not None:
@@ -498,7 +499,8 @@ _processes = itertools.count(DRIVER + 1)
 
 
 def new_process_number() -> int:
-    """For a worker; never given twice by a driver, so that ids are unique over its sessions."""
+    """Return a worker's number; never given twice by a driver, so that ids are unique over its
+    sessions."""
     return next(_processes)
 
 

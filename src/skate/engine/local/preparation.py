@@ -108,7 +108,7 @@ class Preparation:
         if title is not self._shown:
             self._shown = title
             self._title.show(_short(title))
-        return function, args, kwargs, Running(id, name, _short(name), settings, function)
+        return function, args, kwargs, Running(id, name, _short(title), settings, function)
 
     def _call(self, work: Work) -> Prepared:
         _, id, method, kind, data, dependencies, _, settings = work

@@ -296,7 +296,8 @@ def _own_in(place: str, prefix: str) -> list[str]:
 
 
 def _is_own_folder(entry: os.DirEntry[str], prefix: str) -> bool:
-    """Others may make anything in a temporary directory, under any name."""
+    """Return whether it is a folder of ours: others may make anything in a temporary directory,
+    under any name."""
     return (
         entry.name.startswith(prefix)
         and entry.is_dir(follow_symlinks=False)
@@ -321,5 +322,5 @@ def _base_dir() -> str:
 
 
 def _shm_base(base: str) -> str:
-    """Shared memory if there is any, otherwise ordinary files."""
+    """Return shared memory if there is any, otherwise the folder for ordinary files."""
     return _SHM if os.access(_SHM, os.W_OK | os.X_OK) else base

@@ -72,7 +72,8 @@ def _set_variables(settings: Mapping[str, Any]) -> None:
 
 
 def _set_threads(count: int) -> None:
-    """For libraries that were loaded before the fork and have read the variables already."""
+    """Set the threads of libraries that were loaded before the fork, and have read the variables
+    already."""
     outermost = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     count = int(outermost) if outermost.isdigit() else count
     for module, setter in (("torch", "set_num_threads"), ("pyarrow", "set_cpu_count")):
@@ -99,7 +100,7 @@ def _set_paths(settings: Mapping[str, Any]) -> None:
 
 
 def _reseed() -> None:
-    """Forks of one process would otherwise draw the same random numbers."""
+    """Reseed random numbers, of which forks of one process would otherwise draw the same."""
     random = sys.modules.get("numpy.random")
     if random is not None:
         random.seed()

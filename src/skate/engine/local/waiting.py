@@ -53,7 +53,7 @@ def _pending(entries: Any) -> list[int]:
 
 
 def _in_threads() -> Iterator[tuple[Work, list[FrameType], bool]]:
-    """Work that a thread is busy with, and where."""
+    """Yield the work that threads are busy with, and where."""
     for frame in sys._current_frames().values():
         frames = [*outwards(frame)]
         work = next(filter(None, map(_work_of, frames)), None)
@@ -69,7 +69,7 @@ def _work_of(frame: FrameType) -> Work | None:
 
 
 def _in_event_loop() -> Iterator[tuple[Work, list[FrameType], bool]]:
-    """Calls of an async actor that have begun and are suspended."""
+    """Yield calls of an async actor that have begun and are suspended."""
     asyncio = sys.modules.get("asyncio")
     kind = getattr(asyncio, "AbstractEventLoop", None)
     if asyncio is None or kind is None:  # another thread may be importing it right now

@@ -298,7 +298,7 @@ class WorkerEngine(ObjectTable, Asking):
     def sendable(
         self, packed: PackedArguments
     ) -> tuple[int, Any, list[tuple[m.Slot, int]], tuple[int, ...]]:
-        """kind, data, dependencies, nested."""
+        """Return kind, data, dependencies and nested references, as messages have them."""
         dependencies = [(slot, ref._id) for slot, ref in packed.dependencies]
         self.published([ref for _, ref in packed.dependencies])
         return packed.kind, packed.data, dependencies, self.published(packed.nested)

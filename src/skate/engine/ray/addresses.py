@@ -95,7 +95,7 @@ def _behind(written: str) -> str:
         if port in (client_port, _split(head, written)[1]) and port is not None:
             return head
     unsure = [head for head, client_port in known.items() if client_port is None or port is None]
-    if len(unsure) == 1:
+    if len(unsure) == 1 and (port is None or _listens(host, port)):
         return unsure[0]
     if port in (None, _CLIENT_PORT):
         return f"{host}:{_HEAD_PORT}"
@@ -150,6 +150,14 @@ def _check_answers(address: str, written: str) -> None:
 
 def _connected(address: str) -> socket.socket:
     return socket.create_connection(_split(address, address), timeout=_CONNECT_SECONDS)
+
+
+def _listens(host: str, port: int) -> bool:
+    try:
+        _in_time(lambda: _connected(f"{host}:{port}")).close()
+    except OSError:
+        return False
+    return True
 
 
 def _speaks_http2(connection: socket.socket) -> bool:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def carried_arguments(
     args: tuple[object, ...], kwargs: dict[str, object], references: References
 ) -> tuple[list[object], dict[str, object]]:
-    """Top-level references become Ray's, which it replaces by their values."""
+    """Turn top-level references into Ray's, which it replaces by their values; carry the rest."""
 
     def one(value: object) -> object:
         if type(value) is ObjectRef:
@@ -30,6 +30,6 @@ def carried_arguments(
 
 
 def inner_references(args: list[object], kwargs: dict[str, object]) -> list[ObjectRef[object]]:
-    """The references inside carried arguments. (Those at the top are Ray's own affair.)"""
+    """Return the references inside carried arguments. (Those at the top are Ray's own affair.)"""
     values = (value for value in (*args, *kwargs.values()) if type(value) is Carried)
     return [ref for value in values for ref in value.references]

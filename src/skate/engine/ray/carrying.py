@@ -42,13 +42,13 @@ class Carried:
 
 
 def carried(value: object, name: str) -> Any:
-    """What to give to Ray for a value. Raises TypeError for what cannot be serialised."""
+    """Return what to give to Ray for a value. Raise TypeError for what cannot be serialised."""
     return value if is_plain((value,)) or _is_simple(value) else Carried(dumps(value, name))
 
 
 def _is_simple(value: object) -> bool:
-    """Whether it is a list or dictionary of plain values, or of such lists: Ray's pickler makes
-    the same of those, in one step. None of them twice, as Ray would make two of it."""
+    """Return whether it is a list or dictionary of plain values, or of such lists: Ray's pickler
+    makes the same of those, in one step. None of them twice, as Ray would make two of it."""
     if not _is_container(value):
         return False
     kinds = set(map(type, _items(value))) - PLAIN
@@ -69,12 +69,13 @@ def _items(value: object) -> Any:
 
 
 def arrived_reference(carrier: object) -> ObjectRef[Any]:
-    """This process's reference for what some pickle contained."""
+    """Return this process's reference for what some pickle contained."""
     return attached().references.of_carrier(carrier)
 
 
 def attached() -> RayEngine:
-    """The engine of this process. A worker of the cluster gets it when it first needs it."""
+    """Return the engine of this process. A worker of the cluster gets it when it first needs
+    it."""
     engine: Any = installed_engine()
     if engine is None:
         from skate.engine.ray.engine import RayEngine
@@ -91,7 +92,7 @@ _reading = threading.local()
 
 @contextmanager
 def copying() -> Iterator[None]:
-    """Inside the block, arrays that this thread reads are writable copies."""
+    """Make arrays that this thread reads inside the block writable copies."""
     _reading.copies = True
     try:
         yield

@@ -15,7 +15,7 @@ from skate.engine.ray.engine import RayEngine
 
 
 def inside_worker() -> bool:
-    """Whether this process is a worker of a Ray cluster."""
+    """Return whether this process is a worker of a Ray cluster."""
     return bool(ray._private.worker.global_worker.mode == ray.WORKER_MODE)
 
 
@@ -26,7 +26,7 @@ def connect(
     log_to_driver: bool = True,
     **machine: object,
 ) -> RayEngine:
-    """The engine for the cluster at `address`.
+    """Make the engine for the cluster at `address`.
 
     Without an address: the one this process is connected to already, or that RAY_ADDRESS names,
     or a Ray of its own on this machine, with what `machine` says it has.
@@ -55,7 +55,7 @@ def _refuse(why: str, **settings: object) -> None:
 
 
 def _for_ray(machine: dict[str, object]) -> dict[str, object]:
-    """What a Ray of our own is started with."""
+    """Return what a Ray of our own is started with."""
     wrong = {name: machine.pop(name, None) for name in ("preload", "spill_dir")}
     _refuse("it belongs to engine='local'", **wrong)
     if "memory" in machine:
@@ -113,7 +113,7 @@ def _attach(address: str, given: dict[str, object]) -> None:
 
 
 def _root(error: BaseException) -> BaseException:
-    """The error that began it, such as a missing token."""
+    """Return the error that began it, such as a missing token."""
     while (earlier := error.__cause__ or error.__context__) is not None:
         error = earlier
     return error
@@ -123,7 +123,7 @@ def _root(error: BaseException) -> BaseException:
 
 
 def _missing_packages() -> list[str]:
-    """Folders of the packages that the workers need and do not have in our version."""
+    """Find folders of the packages that the workers need and do not have in our version."""
     import cloudpickle
 
     import skate

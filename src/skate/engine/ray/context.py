@@ -49,9 +49,9 @@ def build_context(references: References) -> Context:
 
 @cache
 def _was_restarted(actor_id: str) -> bool:
-    """Whether the actor of this process is not the first. Asks the cluster once: each restart is a
-    process of its own. Ray's `was_current_actor_reconstructed` asks each time, and warns about
-    itself."""
+    """Return whether the actor of this process is not the first. Asks the cluster once: each
+    restart is a process of its own. Ray's `was_current_actor_reconstructed` asks each time, and
+    warns about itself."""
     found = actors(actor_id=actor_id)
     return bool(found and found["NumRestarts"])
 

@@ -64,7 +64,7 @@ class RayEngine(Engine):
             return self.references.new(ray.put(content))
 
     def put_error(self, error: BaseException, name: str) -> ObjectRef[Any]:
-        """A reference whose value is an error."""
+        """Make a reference whose value is an error."""
         theirs = ray.exceptions.RayTaskError(name, str(error), error)
         return self.references.new(ray.put(theirs))
 
@@ -86,7 +86,7 @@ class RayEngine(Engine):
         return found
 
     def _arrived(self, refs: Sequence[ObjectRef[object]]) -> list[Any] | None:
-        """The value that a callback has just brought: asking Ray again would block a loop."""
+        """Take the value that a callback has just brought: asking Ray again would block a loop."""
         if len(refs) != 1 or refs[0]._home is not self.references:
             return None
         try:
@@ -128,7 +128,7 @@ class RayEngine(Engine):
         )
 
     def _first_ready(self, wanted: list[Any], chosen: set[Any]) -> set[Any]:
-        """As many of the ready ones, but the first: Ray picks any."""
+        """Choose as many of the ready ones, but the first: Ray picks any."""
         last = max(index for index, one in enumerate(wanted) if one in chosen)
         passed_over = [one for one in wanted[:last] if one not in chosen]
         if not passed_over:
@@ -175,7 +175,7 @@ class RayEngine(Engine):
         return self._returned(made, options.num_returns)
 
     def _returned(self, made: Any, num_returns: int | str) -> Any:
-        """What `.remote()` gives for what Ray gave."""
+        """Make what `.remote()` gives of what Ray gave."""
         if num_returns == 1 or num_returns == "dynamic":
             return self.references.new(made)
         if num_returns == "streaming":

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import ray.exceptions as theirs
 
 from skate import exceptions as ours
-from skate._core.errors import task_error
+from skate._core.errors import argument_error, task_error
 from skate._core.serialization import dumps
 from skate.engine.ray.carrying import Carried
+
+# How Ray's text begins if an argument of the task could not be had: the task's name is in it only.
+_WHOSE_ARGUMENT = re.compile(r"\S*ray::(.+?)\(\).*\n\s*At least one of the input arguments")
 
 
 class _Sent(ours.TaskError):
@@ -27,7 +31,7 @@ def _itself(error: ours.TaskError) -> ours.TaskError:
 
 
 def sent(error: BaseException, function_name: str, actor: str = "") -> BaseException:
-    """In a worker: what to raise so that the caller gets what user code raised.
+    """Return what to raise in a worker so that the caller gets what user code raised.
 
     It is an instance of the user's type too: Ray compares it with `retry_exceptions`.
     """
@@ -52,7 +56,7 @@ translating: Translating = Translating()
 
 
 def translated(error: BaseException) -> BaseException:
-    """What skate raises where Ray raises `error`."""
+    """Return what skate raises where Ray raises `error`."""
     if isinstance(error, theirs.RayTaskError):
         return _of_task(error)
     if isinstance(error, theirs.ActorUnavailableError):
@@ -74,7 +78,10 @@ def _of_task(error: Any) -> BaseException:
     while isinstance(cause, theirs.RayTaskError):  # it came in as an argument
         cause = cause.cause
     if isinstance(cause, ours.TaskError):
-        return cause.as_instanceof_cause()
+        failed: ours.SkateError = cause
+        if task := _WHOSE_ARGUMENT.match(str(error)):
+            failed = argument_error(getattr(cause, "_task_error", cause), task[1])
+        return failed.as_instanceof_cause() if isinstance(failed, ours.TaskError) else failed
     text = error.traceback_str if hasattr(error, "traceback_str") else str(error)
     name = getattr(error, "function_name", "") or ""
     return ours.TaskError(name, text, translated(cause)).as_instanceof_cause()
@@ -94,7 +101,7 @@ def _of_object(error: Any) -> BaseException:
 
 
 def _by_name(error: BaseException) -> BaseException:
-    """The error of the same name, or of the nearest ancestor that skate has too."""
+    """Return the error of the same name, or of the nearest ancestor that skate has too."""
     for kind in type(error).__mro__:
         same = getattr(ours, kind.__name__, None)
         if same is not None and issubclass(same, ours.SkateError):

@@ -21,7 +21,7 @@ _REMEMBERED = 64  # options per function whose translation is kept
 
 
 def remote_function(spec: FunctionSpec, options: TaskOptions, session: object) -> Any:
-    """Ray's remote function with these options; made once."""
+    """Return Ray's remote function with these options; made once."""
     if spec.exported is None or spec.exported[0] is not session:
         spec.exported = (session, _Exports(spec))
     exports: _Exports = spec.exported[1]
@@ -130,8 +130,8 @@ def _dynamic(retried: Retried) -> Callable[[Any, str], Callable[..., Any]]:
 
 
 def collected(value: object, name: str, retried: Retried = False) -> Carried:
-    """References to all items, as one value; an error on the way is the last of them, unless
-    the call is to be made again.
+    """Put all items and carry their references as one value; an error on the way is the last of
+    them, unless the call is to be made again.
 
     Ray's own num_returns="dynamic" is on its way out.
     """
@@ -147,7 +147,8 @@ def collected(value: object, name: str, retried: Retried = False) -> Carried:
 
 
 def answer(value: object, count: int, name: str) -> Any:
-    """What a call with a fixed number of values gives to Ray, which knows what of a generator."""
+    """Return what a call with a fixed number of values gives to Ray, which can take a
+    generator."""
     if isinstance(value, GeneratorType):
         return _carried_items(value, name)
     return carried(value, "result") if count == 1 else split(value, count)
@@ -162,7 +163,7 @@ def _carried_items(generator: Iterator[object], name: str) -> Iterator[Any]:
 
 
 def split(value: object, count: int) -> list[Any] | None:
-    """A returned value as `count` values for Ray."""
+    """Return a returned value as `count` values for Ray."""
     if count == 0:
         return None
     if not hasattr(value, "__iter__"):

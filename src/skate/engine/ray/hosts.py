@@ -39,12 +39,12 @@ _PLAIN_REPR: Any = object.__repr__
 
 
 def hosted_meta() -> ActorMeta | None:
-    """What is known of the actor that runs in this process, if one does."""
+    """Return what is known of the actor that runs in this process, if one does."""
     return _hosted
 
 
 def is_cancelled() -> bool:
-    """Whether someone has cancelled the call that asks. Not known to Ray before 2.49."""
+    """Return whether someone has cancelled the call that asks. Not known to Ray before 2.49."""
     ask = getattr(ray.get_runtime_context(), "is_canceled", None)
     try:
         return bool(ask and ask())
@@ -87,7 +87,7 @@ class _Host:
         return sent(error, f"{self._meta.class_name}.{method}", self._shown())
 
     def _shown(self) -> str:
-        """What the user made `repr` say, for errors."""
+        """Return what the user made `repr` say, for errors."""
         if type(self._instance).__repr__ is _PLAIN_REPR:
             return ""
         try:
@@ -100,7 +100,7 @@ class Host(_Host):
     """The host of a class without async methods."""
 
     def constructed(self) -> None:
-        """Answers when the constructor is done."""
+        """Answer when the constructor is done."""
 
     def call(self, method: str, /, *args: object, **kwargs: object) -> Any:
         try:
@@ -139,7 +139,7 @@ class AsyncHost(_Host):
     """The host of a class with async methods: all its methods run on one event loop."""
 
     async def constructed(self) -> None:
-        """Answers when the constructor is done."""
+        """Answer when the constructor is done."""
 
     async def call(self, method: str, /, *args: object, **kwargs: object) -> Any:
         try:
@@ -183,7 +183,7 @@ class AsyncHost(_Host):
 
 
 def host_class(spec: ClassSpec, options: ActorOptions, session: object) -> Any:
-    """Ray's actor class that hosts the user's; made once per set of concurrency groups."""
+    """Return Ray's actor class that hosts the user's; made once per set of concurrency groups."""
     if spec.exported is None or spec.exported[0] is not session:
         spec.exported = (session, {})
     groups = options.concurrency_groups
@@ -222,7 +222,8 @@ async def _async_init(self: Any, /, *args: object, **kwargs: object) -> None:
 
 
 def _direct_methods(meta: ActorMeta) -> dict[str, Any]:
-    """The user's methods under their own names, so that a plain call says nothing but that."""
+    """Return the user's methods under their own names, so that a plain call says nothing but
+    that."""
     direct = _direct_async if meta.is_async else _direct
     return {
         name: direct(name)
@@ -232,7 +233,8 @@ def _direct_methods(meta: ActorMeta) -> dict[str, Any]:
 
 
 def _is_direct(name: str) -> bool:
-    """Whether the name is free: neither Python nor Ray nor the host means something by it."""
+    """Return whether the name is free: neither Python nor Ray nor the host means something by
+    it."""
     return not name.startswith("__") and name not in _RESERVED
 
 
@@ -260,7 +262,7 @@ _RESERVED = frozenset((*dir(Host), *dir(AsyncHost), "_instance", "_cls", "_meta"
 
 
 def caller(actor: Any, method: str, options: CallOptions) -> Callable[[Any, Any], Any]:
-    """What calls a method of the user's through the handle of its host."""
+    """Return what calls a method of the user's through the handle of its host."""
     handle, group = actor.handle, options.concurrency_group
     if options == _PLAIN_CALL and _is_direct(method) and hasattr(handle, method):
         direct = getattr(handle, method).remote
@@ -274,7 +276,7 @@ def caller(actor: Any, method: str, options: CallOptions) -> Callable[[Any, Any]
 
 
 def _form(handle: Any, method: str, num_returns: int | str) -> tuple[Any, ...]:
-    """(the method of the host, its first arguments)"""
+    """Return the method of the host and its first arguments."""
     if num_returns == "streaming":
         return handle.stream, method
     if num_returns == "dynamic":
@@ -301,7 +303,7 @@ def publish_meta(host: Any, meta: ActorMeta) -> None:
 
 
 def published_meta(handle: Any) -> ActorMeta:
-    """What `publish_meta` told. Raises ValueError for an actor that skate did not make."""
+    """Return what `publish_meta` told. Raise ValueError for an actor that skate did not make."""
     found = internal_kv._internal_kv_get(_key(handle._ray_actor_creation_function_descriptor))
     if found is None:
         raise ValueError(

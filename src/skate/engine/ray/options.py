@@ -11,15 +11,18 @@ from skate.engine.ray.surroundings import for_ray
 Given = dict[str, Any]
 
 _MAX_RETRIES = TaskOptions().max_retries
+_MOST = 2**31 - 1  # Ray's counts have 32 bits; nobody sees so many to the end
 
 
 def task_options(options: TaskOptions) -> Given:
-    """Keywords of Ray's `RemoteFunction.options`; what Ray does anyway is left out."""
+    """Return keywords of Ray's `RemoteFunction.options`; what Ray does anyway is left out."""
     given = _demands(options)
     optional = {
         "name": options.name,
         "num_returns": _num_returns(options),
-        "max_retries": None if options.max_retries == _MAX_RETRIES else options.max_retries,
+        "max_retries": None
+        if options.max_retries == _MAX_RETRIES
+        else _count(options.max_retries),
         "retry_exceptions": _retry_exceptions(options) or None,
         "_generator_backpressure_num_objects": options.backpressure,
         "enable_task_events": None if options.listed else False,
@@ -28,13 +31,13 @@ def task_options(options: TaskOptions) -> Given:
 
 
 def actor_options(options: ActorOptions) -> Given:
-    """Keywords of Ray's `ActorClass.options`."""
+    """Return keywords of Ray's `ActorClass.options`."""
     given = _demands(options)
-    given["max_restarts"] = options.max_restarts
-    given["max_task_retries"] = options.max_task_retries
-    given["max_pending_calls"] = options.max_pending_calls
+    given["max_restarts"] = _count(options.max_restarts)
+    given["max_task_retries"] = _count(options.max_task_retries)
+    given["max_pending_calls"] = _count(options.max_pending_calls)
     optional = {
-        "max_concurrency": options.max_concurrency,
+        "max_concurrency": _optional_count(options.max_concurrency),
         "name": options.name,
         "namespace": options.namespace,
         "get_if_exists": options.get_if_exists or None,
@@ -45,11 +48,11 @@ def actor_options(options: ActorOptions) -> Given:
 
 
 def call_options(options: CallOptions, name: str) -> Given:
-    """Keywords of Ray's `ActorMethod.options`."""
+    """Return keywords of Ray's `ActorMethod.options`."""
     given: Given = {"name": options.name or name}
     optional = {
         "num_returns": _num_returns(options),
-        "max_task_retries": options.max_task_retries,
+        "max_task_retries": _optional_count(options.max_task_retries),
         "retry_exceptions": _retry_exceptions(options) or None,
         "concurrency_group": options.concurrency_group,
         "_generator_backpressure_num_objects": options.backpressure,
@@ -58,8 +61,16 @@ def call_options(options: CallOptions, name: str) -> Given:
     return given | {name: value for name, value in optional.items() if value is not None}
 
 
+def _count(value: int) -> int:
+    return min(value, _MOST)
+
+
+def _optional_count(value: int | None) -> int | None:
+    return None if value is None else _count(value)
+
+
 def _demands(options: TaskOptions | ActorOptions) -> Given:
-    """Where it runs, and with what."""
+    """Return keywords that say where it runs, and with what."""
     given = {
         "num_cpus": options.num_cpus,
         "num_gpus": options.num_gpus,

@@ -38,7 +38,7 @@ class Value:
         self.arrived: list[Any] = []  # the value, if a callback has brought it
 
     def carrier(self) -> object:
-        """What stands for it inside Ray's values."""
+        """Return what stands for it inside Ray's values."""
         return self.ref
 
 
@@ -106,7 +106,7 @@ class References:
         self._adopting = threading.Lock()
 
     def new(self, ray_ref: Any) -> ObjectRef[object]:
-        """For what Ray has just made."""
+        """Make a reference for what Ray has just made."""
         return self._add(int.from_bytes(ray_ref.binary(), "big"), Value(ray_ref))
 
     def new_stream(self, generator: object) -> ObjectRef[Any]:
@@ -119,7 +119,7 @@ class References:
         return ref
 
     def of_carrier(self, carrier: object) -> ObjectRef[object]:
-        """This process's reference for what arrived."""
+        """Return this process's reference for what arrived."""
         if isinstance(carrier, ray.ObjectRef):
             return self._known(int.from_bytes(carrier.binary(), "big"), Value, carrier)
         return self.of_actor(carrier)
@@ -139,7 +139,8 @@ class References:
         return ref
 
     def of_id(self, id: int) -> ObjectRef[object]:
-        """The reference with that id, if this process has it or it means a placement group."""
+        """Return the reference with that id, if this process has it or it means a placement
+        group."""
         ref = self._refs.get(id)
         if ref is not None:
             return ref
@@ -151,13 +152,14 @@ class References:
         return self._known(id, RayGroup, PlacementGroup(group_id))
 
     def ray_ref(self, ref: ObjectRef[object]) -> Any:
-        """Ray's reference. Raises StaleReferenceError for one of another session."""
+        """Return Ray's reference. Raise StaleReferenceError for one of another session."""
         if ref._home is not self:
             raise StaleReferenceError(ref.hex())
         return ref._entry.ref
 
     def actor(self, ref: ObjectRef[object]) -> RayActor:
-        """The actor of a handle. Raises ActorHandleNotFoundError for one of another session."""
+        """Return the actor of a handle. Raise ActorHandleNotFoundError for one of another
+        session."""
         if ref._home is not self:
             raise ActorHandleNotFoundError()
         actor: RayActor = ref._entry

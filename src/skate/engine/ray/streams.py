@@ -48,13 +48,13 @@ class Closing:
         self._thread: threading.Thread | None = None
 
     def watch(self) -> None:
-        """There are streams from now on."""
+        """Start the thread that ends streams: there are some from now on."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="skate-streams", daemon=True)
             self._thread.start()
 
     def close(self, stream: RayStream) -> None:
-        """From anywhere."""
+        """End a stream, from anywhere, also from a destructor."""
         generator, stream.generator = stream.generator, None
         self._abandoned.put(generator)
 

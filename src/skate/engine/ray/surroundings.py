@@ -12,7 +12,7 @@ from ray._private.runtime_env.working_dir import upload_working_dir_if_needed
 
 
 def for_ray(runtime_env: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """With addresses in the cluster's store in the place of folders and modules.
+    """Put addresses in the cluster's store in the place of folders and modules.
 
     Ray does that for a whole job only, and lets the modules of a task replace those of its job,
     among which skate itself may be.

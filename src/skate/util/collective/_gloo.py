@@ -244,8 +244,8 @@ class _Memory:
 
 
 def _writable(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Arrays from `get`, and arguments, are marked read-only, but their memory is this process's
-    own (copy-on-write); a collective may fill them, as in Ray."""
+    """Return a writable view. Arrays from `get`, and arguments, are marked read-only, but their
+    memory is this process's own (copy-on-write); a collective may fill them, as in Ray."""
     base: Any = array
     while base is not None:
         if isinstance(base, np.memmap):

@@ -145,8 +145,8 @@ class RegisteredGroup:
         self._group = group
         self.name = name
         self.declared = declared  # from outside, by create_collective_group
-        self.world_size = group.world_size
-        self.rank = group.rank
+        self.world_size: int = group.world_size
+        self.rank: int = group.rank
 
     def allreduce(self, tensor: object, op: ReduceOp) -> None:
         self._group.allreduce([tensor], AllReduceOptions(reduceOp=op))

@@ -154,7 +154,7 @@ def gloo_available() -> bool:
 
 
 def nccl_available() -> bool:
-    """Always False: groups use gloo."""
+    """Return False: groups use gloo."""
     return False
 
 

@@ -80,22 +80,22 @@ class RayDaskCallback(Callback):  # type: ignore[misc]
         super().unregister()
 
     def _ray_presubmit(self, task: Any, key: Any, deps: dict[Any, Any]) -> Any:
-        """Before a task is submitted; what it returns, unless None, is used as the result."""
+        """Run before a task is submitted; what it returns, unless None, is used as the result."""
 
     def _ray_postsubmit(self, task: Any, key: Any, deps: dict[Any, Any], object_ref: Any) -> None:
-        """After a task was submitted."""
+        """Run after a task was submitted."""
 
     def _ray_pretask(self, key: Any, object_refs: Any) -> Any:
-        """In the worker, before the task; what it returns goes to `_ray_posttask`."""
+        """Run in the worker, before the task; what it returns goes to `_ray_posttask`."""
 
     def _ray_posttask(self, key: Any, result: Any, pre_state: Any) -> None:
-        """In the worker, after the task."""
+        """Run in the worker, after the task."""
 
     def _ray_postsubmit_all(self, object_refs: Any, dsk: Any) -> None:
-        """After all tasks of a graph were submitted, with the references of its results."""
+        """Run after all tasks of a graph were submitted, with the references of its results."""
 
     def _ray_finish(self, result: Any) -> None:
-        """When the results of a graph are there."""
+        """Run when the results of a graph are there."""
 
 
 def unpack_ray_callbacks(cbs: Iterable[RayDaskCallback | RayCallback] | None) -> RayCallbacks:

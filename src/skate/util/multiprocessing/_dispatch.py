@@ -43,7 +43,7 @@ class PoolWorker:
         self._initialized = Initialized(initializer, initargs) if initializer else None
 
     def ping(self) -> None:
-        """Answers when the initializer is done."""
+        """Answer when the initializer is done."""
 
     def run(self, function: Callable[..., Any], calls: list[Any]) -> Outcomes:
         if self._initialized is not None:

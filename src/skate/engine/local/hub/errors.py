@@ -64,7 +64,7 @@ def no_process(why: str) -> str:
 
 
 def system_said(error: OSError) -> str:
-    """Why no process can be had, and what may help; without its full stop."""
+    """Tell why no process can be had, and what may help; without its full stop."""
     number = error.errno or 0
     said = os.strerror(number)
     if number == errno.EMFILE:
@@ -192,7 +192,7 @@ def ended_with_group(task: HubTask) -> exceptions.SkateError:
 
 
 def _how_to_declare(demand: Demand, machine: ResourcePool) -> str:
-    """Arguments of init() that would make the demand possible."""
+    """Name arguments of init() that would make the demand possible."""
     lacking = {
         name: amount
         for name, amount in from_units(demand).items()

@@ -44,7 +44,7 @@ class HubGroup:
         return total
 
     def why_impossible(self, machine: ResourcePool) -> str | None:
-        """Why this machine can never hold the group, or None."""
+        """Tell why this machine can never hold the group, or None."""
         if machine.growing:
             return None
         if self.strategy == "STRICT_SPREAD" and len(self.demands) > 1:

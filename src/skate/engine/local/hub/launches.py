@@ -80,7 +80,7 @@ class WorkerLaunches:
         self._try_again(worker, "it was killed as it began", 0)
 
     def server_lost(self, server: ForkServer) -> None:
-        """Others start what it has not; those that it has started live on."""
+        """Have others start what a lost server has not; those that it has started live on."""
         for worker in list(server.workers.values()):
             if worker.launch is not None:
                 self._try_again(worker, f"fork server {server.pid} died", 0)

@@ -305,7 +305,7 @@ def concurrency(options: ActorOptions, is_async: bool) -> int:
 
 
 def returns(num_returns: int | str) -> tuple[bool, int]:
-    """(streaming, number of references)."""
+    """Return whether a call streams, and its number of references."""
     if num_returns == "streaming":
         return True, 1
     return False, 1 if num_returns == "dynamic" else int(num_returns)

@@ -54,7 +54,7 @@ def _is_idle(actor: HubActor) -> bool:
 def _holds_from_outside(
     idle: Mapping[int, HubActor], entries: Mapping[int, ObjectEntry]
 ) -> dict[int, int]:
-    """Counts of what idle actors hold, without their holds."""
+    """Count who holds what idle actors hold, beside these actors themselves."""
     left: dict[int, int] = {}
     ahead = [id for actor in idle.values() for id in _held_by(actor)]
     while ahead:

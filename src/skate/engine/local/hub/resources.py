@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from skate._core.accelerators import NUMBERED
 
 UNIT = 10_000
-GPU = "GPU"
 CPU = "CPU"
 
 Demand = Mapping[str, int]
@@ -44,10 +43,6 @@ class Allocation:
     def numbers(self, resource: str) -> tuple[int, ...]:
         """Return which of the accelerators it has."""
         return tuple(number for number, _ in self.numbered.get(resource, ()))
-
-    @property
-    def gpu_numbers(self) -> tuple[int, ...]:
-        return self.numbers(GPU)
 
 
 class ResourcePool:
@@ -186,7 +181,7 @@ def _fitting(free: Mapping[int, int], amount: int) -> list[tuple[int, int]] | No
 
 
 def _numbered(amount: int, first: int = 0) -> list[tuple[int, int]]:
-    """Accelerators of that amount, with numbers from `first` on; the last may be a part."""
+    """Number accelerators of that amount from `first` on; the last may be a part."""
     whole, rest = divmod(amount, UNIT)
     numbers = range(first, first + whole)
     return [(number, UNIT) for number in numbers] + ([(first + whole, rest)] if rest else [])

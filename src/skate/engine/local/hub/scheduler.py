@@ -190,7 +190,7 @@ class Scheduler:
             self._waiting.pop(shape, None)
 
     def dispatch_all(self) -> None:
-        """Resources have become free: whoever waits gets a turn."""
+        """Give whoever waits a turn, as resources have become free."""
         for group in self.groups.values():
             if group.state == "PENDING" and group.reserve(self.machine):
                 self._effects.group_ready(group)
@@ -351,7 +351,8 @@ class Scheduler:
         return tasks
 
     def surplus(self, older_than: float) -> list[WorkerProcess]:
-        """Idle workers beyond those worth keeping, and all idle ones of special environments."""
+        """Take out idle workers beyond those worth keeping, and all idle ones of special
+        environments."""
         surplus: list[WorkerProcess] = []
         for environment, idle in self._idle.items():
             keep = self._keep_idle if environment == () else 0

@@ -62,6 +62,9 @@ _OWN = ("skate.tune.execution.worker",)
 _SLOWEST = ("tensorflow",)  # nobody should wait for it who does not use it
 _CONTROL_DESCRIPTOR = 3  # of the control socket, in a server
 _END_SECONDS = 1.0  # for a server that is to end
+# OpenBLAS's threads look for work for so many cycles (a power of 2) before they sleep, by default
+# for as long as NumPy's import takes: beside the program's own imports they would take turns.
+_SHORT_SPINS = {"OPENBLAS_THREAD_TIMEOUT": "20"}
 _MOST_UNDER_WAY = 32  # requests that a server has and has not answered; many more would not fit
 WARM_UP_SECONDS = 0.3  # after the first worker; shorter programs need no warm server
 
@@ -78,12 +81,17 @@ def _python_of(interpreter: Interpreter | None) -> str:
     return sys.executable if interpreter is None else interpreter.executable
 
 
+def environ_of_servers() -> dict[str, str]:
+    """Return the environment that a server begins with; its workers have the driver's."""
+    return {**_SHORT_SPINS, **os.environ}
+
+
 def _spawn(command: list[str], control: int) -> int:
     """Start a server, whose end of the control socket is `control` here, and return its pid."""
     return os.posix_spawn(
         command[0],
         command,
-        os.environ,
+        environ_of_servers(),
         file_actions=[
             (os.POSIX_SPAWN_DUP2, control, _CONTROL_DESCRIPTOR),
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
@@ -234,12 +242,11 @@ class ForkServer:
         """End it without its farewell, which would take the files of the session along."""
         if self._collected:
             return
-        try:
-            os.kill(self.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+        if not (gone := self._has_ended()):
+            os.kill(self.pid, signal.SIGKILL)  # before it sees that this end is closed
         self.close()
-        self.reap()
+        if not gone:
+            self.reap()
 
     def stop(self) -> None:
         """End it. A server that is up ends its workers and collects them, so that none is left
@@ -252,14 +259,19 @@ class ForkServer:
     def _exits_within(self, seconds: float) -> bool:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            try:
-                self._collected = bool(os.waitpid(self.pid, os.WNOHANG)[0])
-            except ChildProcessError:
-                self._collected = True
-            if self._collected:
+            if self._has_ended():
                 return True
             time.sleep(0.001)
         return False
+
+    def _has_ended(self) -> bool:
+        """Return whether it is gone, and collect its exit status if the program has not, which
+        may wait for all its children: the pid may be another's from then on."""
+        try:
+            self._collected = bool(os.waitpid(self.pid, os.WNOHANG)[0])
+        except ChildProcessError:
+            self._collected = True
+        return self._collected
 
 
 class Servers:

@@ -72,7 +72,8 @@ class Spilling:
             self._spill(self.excess, spare_newest=True)
 
     def free_memory(self, size: int) -> bool:
-        """Shared memory itself is full: spill at least `size` bytes; False if there are none."""
+        """Spill at least `size` bytes, as shared memory itself is full; False if there are
+        none."""
         return self._spill(size) > 0
 
     def _spill(self, wanted: int, spare_newest: bool = False) -> int:

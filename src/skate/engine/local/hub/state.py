@@ -53,6 +53,7 @@ class State:
         self.ended_workers: deque[Row] = deque(maxlen=_MOST_ENDED_WORKERS)
         self.functions: dict[int, ExportedFunction] = {}  # that workers may submit tasks of
         self.queues: dict[Shape, None] = {}  # with tasks that wait for a worker
+        self.without_arguments: set[HubTask] = set()  # tasks that wait for values of others
         self.children: dict[int, set[int]] = {}  # tasks by the task that submitted them
         self.actors: dict[int, HubActor] = {}  # that are not dead
         self.names: dict[tuple[str, str], HubActor] = {}  # by namespace and name
@@ -70,10 +71,10 @@ class State:
         self.answered: list[WorkerProcess] = []  # who may have room for more work
 
     def unfinished(self) -> list[HubTask]:
-        """Return the tasks that have not ended, also those that nobody refers to any more, unless
-        these still wait for an argument."""
+        """Return the tasks that have not ended, also those that nobody refers to any more."""
         found = [entry.task for entry in [*self.entries.values()] if entry.kind is None]
         waiting = [task for shape in [*self.queues] for task in shape.queue]
+        waiting += [*self.without_arguments]
         for actor in [*self.actors.values()]:
             waiting += actor.unsent()
         found += [task for task in waiting if not task.cancelled]

@@ -48,7 +48,7 @@ class ItemStream:
             self._waiting.append((index, tell))
 
     def forget(self, tell: Callable[[], None]) -> None:
-        """Whoever gave this to `when_ready` waits no longer."""
+        """Forget a call that `when_ready` was given: nobody waits for it any longer."""
         self._waiting = [pair for pair in self._waiting if pair[1] != tell]
 
     def _tell(self) -> None:

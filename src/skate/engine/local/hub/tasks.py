@@ -103,10 +103,15 @@ class TaskLifecycle:
             failed.read = True
             self.fail(task, errors.argument_failed(task, failed.data))
             return False
-        return not task.missing
+        if not task.missing:
+            return True
+        self._state.without_arguments.add(task)
+        return False
 
     def _argument_came(self, task: HubTask, entry: ObjectEntry) -> None:
         task.missing -= 1
+        if not task.missing:
+            self._state.without_arguments.discard(task)
         if task.cancelled:
             return
         if entry.kind == FAILED:
@@ -189,7 +194,8 @@ class TaskLifecycle:
             self._requeue_after_a_pause(task)
 
     def _requeue_after_a_pause(self, task: HubTask) -> None:
-        """What has failed once may pass by at once; what goes on failing needs longer."""
+        """Queue a task again: at once if it has failed once, later and later if it goes on
+        failing."""
         if task.attempt == 1:
             self._scheduler.requeue(task)
             return

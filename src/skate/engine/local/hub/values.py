@@ -91,6 +91,6 @@ class Values:
         self.complete(id, kind, data, contained)
 
     def on_promise(self, worker: WorkerProcess, ids: Sequence[int]) -> None:
-        """Only the worker can complete these."""
+        """Note that only the worker can complete these."""
         worker.promised.update(ids)
         self._counts.hold(worker, ids)

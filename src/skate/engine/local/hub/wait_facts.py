@@ -170,7 +170,7 @@ class WaitGraph:
         return self._node(entry.id, "an object", _nothing_known)
 
     def _of_id(self, worker: WorkerProcess, id: int) -> WaitNode:
-        """What a worker waits for: an object, or a call that only it knows of."""
+        """Find what a worker waits for: an object, or a call that only it knows of."""
         said = self._said.get(worker.number)
         calls = {call: (actor, method) for call, actor, method in (said.calls if said else ())}
         actor_id, method = calls.get(id, (0, ""))
@@ -231,7 +231,7 @@ class WaitGraph:
             self._needs(node, shape.demand, pools if index < 0 else pools[index : index + 1])
 
     def _look_at_call(self, node: WaitNode, id: int, actor: HubActor) -> None:
-        """A call that went from worker to actor directly."""
+        """Explain a call that went from worker to actor directly."""
         if actor.worker is None:
             node.cause, node.edges = "starting", [self._of_task(actor.creation)]
             node.says = f"waits until {_actor_name(actor)} has started"

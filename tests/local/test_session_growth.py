@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 import skate
 from skate.engine import installed_engine
 from skate.engine.local import messages as m
+from skate.engine.local.objects import ObjectEntry
 from skate.util import placement_group, remove_placement_group
 from tests.support import Flag, eventually, local_only
 
@@ -259,3 +262,35 @@ def test_arguments_of_constructors_are_freed_if_there_is_no_restart() -> None:
     assert skate.get(another.total.options(max_task_retries=-1).remote(), timeout=60) == 400_000
     eventually(lambda: stored() == 0)
     assert skate.get(taker.total.remote(), timeout=60) == 400_000
+
+
+@pytest.fixture
+def no_garbage_collection() -> Iterator[None]:
+    """Programs that measure or train turn it off."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def entries_alive() -> int:
+    return sum(type(each) is ObjectEntry for each in gc.get_objects())
+
+
+@pytest.mark.usefixtures("no_garbage_collection")
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda: skate.get(identity.remote(1), timeout=60),
+        lambda: skate.get(skate.put(1)),
+        lambda: skate.wait([identity.remote(identity.remote(1))], timeout=60),
+        lambda: identity.remote(1).future().result(timeout=60),
+    ],
+    ids=["task", "put", "wait", "future"],
+)
+def test_objects_go_without_the_garbage_collector(use: Callable[[], object]) -> None:
+    use()
+    before = entries_alive()
+    for _ in range(100):
+        use()
+    eventually(lambda: entries_alive() < before + 10)
