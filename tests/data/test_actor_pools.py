@@ -76,8 +76,16 @@ class TestActors:
             def __init__(self):
                 raise OSError("no model")
 
+            def __call__(self, batch):
+                return batch
+
         with pytest.raises(OSError, match="no model"):
             skate.data.range(3).map_batches(FailsAtOnce, concurrency=1).take_all()
+
+    def test_no_actors_are_no_pool(self):
+        for sizes in ({"min_size": 0}, {"max_size": 0}, {"size": 0}):
+            with pytest.raises(ValueError, match="size takes a number of at least 1; got 0"):
+                ActorPoolStrategy(**sizes)
 
     def test_the_same_size_may_be_given_twice(self):
         pool = ActorPoolStrategy(size=1)

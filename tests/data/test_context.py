@@ -55,6 +55,8 @@ class TestExecutions:
         assert after.materialize().num_blocks() == 20
         assert before.filter(expr="id < 50").context is before.context
         assert before.materialize().context is not before.context
+        before.context.set_config("mine", 1)
+        assert before.iterator().materialize().context.get_config("mine") == 1
 
     def test_settings_that_change_after_a_function_was_given(self):
         def grown(batch):
@@ -170,7 +172,16 @@ class TestSettings:
         with pytest.warns(DeprecationWarning, match="hash_shuffle_v2"):
             assert ShuffleStrategy("hash_shuffle_v2") is ShuffleStrategy.SHUFFLE_V2
         with pytest.raises(ValueError, match="no_such"):
-            ShuffleStrategy("no_such")
+            context.shuffle_strategy = "no_such"
+
+    def test_the_strategy_of_shuffles_is_one_that_there_is(self):
+        context = DataContext()
+        assert context.shuffle_strategy is ShuffleStrategy.SHUFFLE_V2
+        context.shuffle_strategy = "hash_shuffle"
+        assert context.shuffle_strategy is ShuffleStrategy.HASH_SHUFFLE
+        with pytest.warns(DeprecationWarning, match="use_push_based_shuffle"):
+            context.use_push_based_shuffle = True
+        assert context.shuffle_strategy is ShuffleStrategy.SORT_SHUFFLE_PUSH_BASED
 
     def test_another_context_for_a_while(self):
         changed = DataContext.get_current().copy()

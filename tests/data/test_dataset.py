@@ -47,3 +47,8 @@ def test_a_dataset_travels():
         return given.sum("item")
 
     assert skate.get(total.remote(dataset)) == 6
+
+
+def test_habits_of_pandas_are_answered():
+    with pytest.raises(AttributeError, match=r"no 'head' as frames have: use take\(n\)"):
+        skate.data.range(1).head()

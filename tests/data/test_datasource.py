@@ -1,5 +1,6 @@
 """Sources of users: read tasks, files by their own code, pushed-down columns."""
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -103,6 +104,19 @@ def test_a_source_of_ones_own():
             return [ReadTask(lambda c=c: [{"c": [c]}]) for c in "abc"]
 
     assert [row["c"] for row in skate.data.read_datasource(Letters()).take_all()] == list("abc")
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pa.table, dict], ids=["pandas", "arrow", "numpy"])
+@pytest.mark.parametrize(
+    ("limit", "parts"), [(None, [3, 3, 3]), (4, [3, 1]), (6, [3, 3]), (0, [0])]
+)
+def test_a_task_gives_blocks_as_they_were_made(make, limit, parts):
+    blocks = [make({"n": np.arange(3) + 3 * part}) for part in range(3)]
+    read = list(ReadTask(lambda: blocks, per_task_row_limit=limit)())
+    assert [type(block) for block in read] == [type(blocks[0])] * len(parts)
+    assert [len(block["n"]) for block in read] == parts
+    numbers = [int(number) for block in read for number in np.asarray(block["n"])]
+    assert numbers == list(range(sum(parts)))
 
 
 @pytest.mark.engines("inline")

@@ -44,6 +44,9 @@ class TestDataType:
         assert DataType.int64() == DataType.from_arrow(pa.int64())
         assert DataType.int64() != DataType.from_numpy("int64")
         assert repr(DataType(int)) == "DataType(python:int)"
+        assert repr(DataType.int64()) == "DataType(arrow:int64)"
+        tensor = DataType.tensor((3, 4), DataType.float32())
+        assert repr(tensor) == "DataType(arrow:numpy.ndarray(shape=(3, 4), dtype=float32))"
         assert DataType(int).to_numpy_dtype() == np.dtype(object)
 
     @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 import skate
 import skate.data
-from skate.data._execution.early_exit import Departure
+from skate.data._execution.early_exit import Cancellation
 from skate.util.state import list_objects
 from tests.support import eventually
 
@@ -80,17 +80,17 @@ def test_others_read_on_when_one_leaves(gate):
 
 
 def test_what_fails_in_leaving_is_nobodys_concern():
-    departure, seen = Departure(), []
+    cancellation, seen = Cancellation(), []
 
     def fail():
         raise OSError
 
-    departure.then(fail)
+    cancellation.then(fail)
     called = threading.Event()
-    departure.then(called.set)
-    departure.declare()
+    cancellation.then(called.set)
+    cancellation.declare()
     assert called.wait(LONG)
-    departure.then(lambda: seen.append("late"))
+    cancellation.then(lambda: seen.append("late"))
     assert seen == ["late"]
 
 

@@ -1,4 +1,4 @@
-"""A fork server that begins with the first dataset, while the program imports what it needs."""
+"""A fork server that begins with `skate.data`, while the program imports what else it needs."""
 
 from __future__ import annotations
 
@@ -29,10 +29,8 @@ def run(program: str) -> None:
     run_program(command, env=inherited, check=True)
 
 
-def test_tasks_are_forked_from_what_the_first_dataset_has_announced():
+def test_tasks_are_forked_from_what_the_import_has_announced():
     run("""
-        assert children() == [], "nobody has made a dataset"
-        read = skate.data.range
         [early] = children()
 
         def parent(batch):
@@ -41,7 +39,7 @@ def test_tasks_are_forked_from_what_the_first_dataset_has_announced():
             known = "skate.data.sources.parquet" in sys.modules
             return {"parent": [os.getppid()], "known": [known]}
 
-        for row in read(2).map_batches(parent).take_all():
+        for row in skate.data.range(2).map_batches(parent).take_all():
             assert row == {"parent": early, "known": True}, row
         assert children() == [early], "and no other server was needed"
     """)
@@ -101,4 +99,25 @@ def test_numbers_reach_a_function_without_pandas():
             return batch
 
         assert skate.data.range(8).map_batches(imported).map_batches(imported).count() == 8
+    """)
+
+
+def test_what_functions_of_rows_or_text_need_is_imported_once(tmp_path):
+    """Arrow asks pandas about text, lists and values of Python: it would be in each worker."""
+    (tmp_path / "one.json").write_text('{"text": "a"}\n')
+    run(f"""
+        def known(batch):
+            import sys
+
+            return {{"known": ["pandas" in sys.modules, "pyarrow.json" in sys.modules]}}
+
+        def of_a_row(row):
+            import sys
+
+            return {{"known": "pandas" in sys.modules}}
+
+        assert skate.data.range(1).map(of_a_row).take_all() == [{{"known": True}}]
+        read = skate.data.read_json({str(tmp_path)!r}, lines=True)
+        rows = read.map_batches(known, batch_format="pyarrow").take_all()
+        assert rows == [{{"known": True}}, {{"known": True}}]
     """)

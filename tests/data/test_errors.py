@@ -1,5 +1,6 @@
 """Errors: of which type they are, and what they say of file, row and operator."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -202,9 +203,18 @@ class TestClasses:
             caught.value
         )
 
+    def test_map_that_yields(self) -> None:
+        def twice(row: dict[str, int]) -> Iterator[dict[str, int]]:
+            yield row
+            yield row
+
+        with pytest.raises(ValueError, match=r"yields rows, for the row \{'id': 0\}.*flat_map"):
+            skate.data.range(1).map(twice).take_all()
+
     def test_flat_map_that_returns_one_value(self) -> None:
-        with pytest.raises(TypeError, match=r"returned 0 for the row \{'id': 0\}"):
-            skate.data.range(1).flat_map(lambda row: row["id"]).count()
+        for error in (TypeError, ValueError):  # the second is Ray's
+            with pytest.raises(error, match=r"returned 0 for the row \{'id': 0\}"):
+                skate.data.range(1).flat_map(lambda row: row["id"]).count()
 
 
 @pytest.mark.parametrize("method", ["map_batches", "flat_map"])

@@ -161,16 +161,16 @@ class TestNumbersOfBlocks:
 
 
 def test_the_driver_lets_rows_go_as_they_are_divided(context):
-    from skate.data._execution.bundles import Hoard, bundle_of
+    from skate.data._execution.bundles import BundleBuffer, bundle_of
     from skate.data._execution.exchange import Sort
     from skate.data._execution.partitions import Partitions
     from skate.data._execution.stats import StageStats
 
-    hoard = Hoard(1 << 30)
+    buffer = BundleBuffer(1 << 30)
     for _ in range(4):
-        hoard.add(bundle_of(pa.table({"k": np.arange(100_000)})))
-    exchange = Partitions(Sort((), (("k", "ascending"),)), [hoard], context)
-    assert not hoard.bundles
+        buffer.add(bundle_of(pa.table({"k": np.arange(100_000)})))
+    exchange = Partitions(Sort((), (("k", "ascending"),)), [buffer], context)
+    assert not buffer.bundles
     parts = list(exchange.parts(StageStats("Sort", "tasks")))
     assert len(parts) == 2
     assert sum(len(pieces) for part in parts for pieces in part.pieces) == 2

@@ -40,6 +40,11 @@ def test_stats_and_plans_name_the_operators(capsys):
     assert "Map" in dataset._repr_html_()
 
 
+def test_limits_are_named_as_in_ray():
+    dataset = skate.data.range(3).map(lambda row: row).limit(2)
+    assert repr(dataset).startswith("limit=2\n+- Map(<lambda>)\n")
+
+
 def test_filters_by_expressions_are_named_by_them():
     rows = skate.data.range(3).map_batches(lambda batch: batch)
     assert str(rows.filter(expr="id > 1")).startswith("Filter(col('id') > 1)\n")

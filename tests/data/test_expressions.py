@@ -144,6 +144,21 @@ def test_types_that_do_not_depend_on_columns():
     assert lit("x").data_type == DataType.string()
     assert col("a").is_null().data_type == (~col("a")).alias("b").data_type == DataType.bool()
     assert doubled(col("a")).alias("b").data_type == col("a").cast(whole).data_type == whole
+    assert monotonically_increasing_id().data_type == whole
+    assert skate.data.expressions.random(seed=1).data_type == DataType.float64()
+    assert skate.data.expressions.uuid().data_type == DataType.string()
+    assert skate.data.expressions.download("a").data_type == DataType.binary()
+
+
+def test_dir_names_the_methods_that_stand_for_kernels():
+    assert {"ceil", "log10", "alias"} <= {*dir(col("a"))}
+    assert {"upper", "strip"} <= {*dir(col("a").str)}
+    assert "year" in dir(col("a").dt)
+
+
+def test_what_has_no_expression_of_pyarrow_says_so():
+    with pytest.raises(TypeError, match=r"cannot be converted to PyArrow .* star\(\)"):
+        skate.data.expressions.star().to_pyarrow()
 
 
 class TestFields:

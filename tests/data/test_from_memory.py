@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import cloudpickle
 import duckdb
 import numpy as np
@@ -17,6 +19,21 @@ import skate.data
 from skate import data
 
 pytestmark = pytest.mark.usefixtures("engine")
+
+
+@pytest.mark.engines("inline")
+@pytest.mark.parametrize(
+    ("kind", "maker"),
+    [
+        (pd.DataFrame, "from_pandas"),
+        (pa.table, "from_arrow"),
+        (polars.DataFrame, "from_polars"),
+    ],
+)
+def test_what_a_table_is_made_of_are_no_rows(kind: Any, maker: str) -> None:
+    """Its items are columns, or their names."""
+    with pytest.raises(TypeError, match=rf"rows {maker}\(\) takes"):
+        skate.data.from_items(kind({"a": [1]}))
 
 
 @pytest.mark.engines("inline")
@@ -93,6 +110,34 @@ def test_nanoseconds():
     assert spans.take_all()[0]["d"] == pd.Timedelta(1, "ns")
 
 
+@pytest.mark.engines("inline")
+class TestTimes:
+    @pytest.mark.parametrize("values", [[pd.NaT, pd.Timestamp("2024")], [pd.NaT, None]])
+    def test_the_missing_time_of_pandas_is_a_missing_value(self, values: list[object]) -> None:
+        known = [None if value is not values[1] else value for value in values]
+        rows = [{"t": value} for value in values]
+        assert data.from_items(rows).take_all() == [{"t": value} for value in known]
+        batches = data.range(1).map_batches(lambda batch: {"t": values})
+        assert batches.take_all() == [{"t": value} for value in known]
+
+    @pytest.mark.parametrize("unit", ["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps"])
+    def test_units_that_arrow_does_not_have(self, unit: str) -> None:
+        times = np.array(["1970-01-05", "NaT"], "datetime64[s]").astype(f"datetime64[{unit}]")
+        batch = data.from_numpy({"t": times}).take_batch()["t"]
+        np.testing.assert_array_equal(batch, times)
+
+    @pytest.mark.parametrize("unit", ["W", "D", "h", "m", "s", "ns", "ps", "25s"])
+    def test_units_of_durations(self, unit: str) -> None:
+        spans = np.array([1000, 3000], f"timedelta64[{unit}]")
+        np.testing.assert_array_equal(data.from_numpy({"d": spans}).take_batch()["d"], spans)
+
+    def test_several_shapes_of_times(self) -> None:
+        arrays = [np.zeros(n, "datetime64[h]") for n in (1, 2)]
+        rows = data.from_items([{"t": array} for array in arrays]).take_all()
+        for row, array in zip(rows, arrays, strict=True):
+            np.testing.assert_array_equal(row["t"], array)
+
+
 class TestBlocks:
     def test_are_exactly_as_many_as_asked_for(self) -> None:
         tables = [pa.table({"a": range(n)}) for n in (1, 100, 3)]
@@ -116,7 +161,7 @@ class TestBlocks:
 
     def test_rows_without_columns_are_rows(self) -> None:
         rows = skate.data.from_pandas(pd.DataFrame({"a": [1, 2]}))
-        assert rows.drop_columns(["a"]).take(1) == rows.select_columns([]).take(1) == [{}]
+        assert rows.drop_columns(["a"]).take(1) == rows.select_columns([]).take(1) == []
 
 
 def test_bfloat16_becomes_float32():

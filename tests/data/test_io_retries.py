@@ -103,6 +103,21 @@ class TestStoresThatAreBusy:
         parquet = skate.data.read_parquet(str(tmp_path / "parquet"), filesystem=self.busy(2))
         assert parquet.take_all() == [{"id": n} for n in range(5)]
 
+    @pytest.mark.parametrize(
+        "message",
+        [
+            "AWS Error INTERNAL_FAILURE during PutObject operation",
+            "AWS Error NETWORK_CONNECTION",
+            "AWS Error SLOW_DOWN",
+            "AWS Error UNKNOWN (HTTP status 503)",
+            "AWS Error SERVICE_UNAVAILABLE",
+        ],
+    )
+    def test_are_told_by_what_they_say(self, tmp_path: Path, message: str) -> None:
+        place, busy = str(tmp_path / "out"), self.busy(2, message)
+        skate.data.range(5, override_num_blocks=1).write_csv(place, filesystem=busy)
+        assert skate.data.read_csv(place, filesystem=self.busy(2, message)).count() == 5
+
     def test_are_given_up_at_last(self, tmp_path: Path) -> None:
         skate.data.range(5).write_csv(str(tmp_path / "out"))
         with pytest.raises(OSError, match="SLOW_DOWN"):

@@ -11,6 +11,8 @@ from pyiceberg.utils.concurrent import ExecutorFactory
 
 import skate.data
 from skate.data import SaveMode
+from skate.data.expressions import col, lit
+from skate.data.sources.iceberg_filters import iceberg_filter
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -72,6 +74,34 @@ class TestDelta:
         with pytest.raises(ValueError, match=r"mode takes .*'upsert'"):
             dataset.write_delta(tmp_path, mode="upsert")
 
+    def test_a_table_of_one_partition(self, tmp_path):
+        dataset = skate.data.from_items([{"day": n % 2, "n": n} for n in range(4)])
+        for _ in range(2):
+            dataset.write_delta(tmp_path, partition_by="day")
+        assert DeltaTable(tmp_path).metadata().partition_columns == ["day"]
+        assert skate.data.read_delta(tmp_path).count() == 8
+        with pytest.raises(ValueError, match="no such column in the dataset: 'days'"):
+            dataset.write_delta(tmp_path, partition_by="days")
+
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            ({"mode": "error"}, "is there already.*'append'"),
+            ({"partition_by": ["n"]}, r"partitioned by \['s'\]; got partition_by=\['n'\]"),
+            ({"partition_by": ["m"]}, "no such column in the dataset: 'm'"),
+            ({"schema_mode": "error"}, r"no columns \['new'\].*'merge'"),
+        ],
+    )
+    def test_what_a_table_is_not_made_for(self, tmp_path, arguments, words):
+        skate.data.from_items(ROWS).write_delta(tmp_path, partition_by=["s"])
+        more = skate.data.from_items([{"n": 9, "s": "a", "new": 1}])
+        with pytest.raises(ValueError, match=words):
+            more.write_delta(tmp_path, **arguments)
+        assert by_number(skate.data.read_delta(tmp_path)) == ROWS
+        skate.data.from_items(ROWS).write_delta(tmp_path, schema_mode="error", partition_by=["s"])
+        more.write_delta(tmp_path)
+        assert skate.data.read_delta(tmp_path).sum("new") == 1
+
     def test_a_write_that_fails_leaves_the_table_as_it_was(self, tmp_path):
         skate.data.from_items(ROWS).write_delta(tmp_path)
 
@@ -85,6 +115,42 @@ class TestDelta:
     def test_tensors_become_lists(self, tmp_path):
         skate.data.from_numpy(np.ones((3, 2))).write_delta(tmp_path)
         assert skate.data.read_delta(tmp_path).take(1) == [{"data": [1.0, 1.0]}]
+
+
+COMPLETE = {"n": 1, "s": {"n": 1}, "l": [{"n": 1}], "m": [("a", {"n": 1})]}
+
+
+NAN = float("nan")
+CHOSEN = [
+    col("s") == "a",
+    col("s") != "a",
+    ~(col("s") == "a"),
+    ~(col("s") != "a"),
+    col("s").is_in(["a", "b"]),
+    ~col("s").is_in(["a", "b"]),
+    col("s").not_in(["a", "b"]),
+    ~col("s").not_in(["a", "b"]),
+    col("s").not_in(["a"]),
+    col("s").is_in(["a", None]),
+    col("s").not_in(["a", None]),
+    ~(col("s") < "b"),
+    ~((col("s") == "a") & (col("n") < 3)),
+    ~((col("s") == "a") | (col("n") < 3)),
+    (col("s").is_null() & (col("n") == 3)) | (col("s") == "a"),
+    ~col("s").is_null(),
+    ~col("s").is_not_null(),
+    (col("s") == "a") | (col("n") == 4),
+    col("f") != 1.0,
+    ~(col("f") < 2.0),
+    col("f") < 2.0,
+    col("f").is_null() | (col("n") == 2),
+    col("f").is_not_null(),
+    col("f").not_in([1.0, 2.0]),
+    col("f").is_in([1.0, 2.0]) | (col("n") == 2),
+    col("f").is_in([1.0, NAN]),
+    col("f").not_in([1.0, NAN]),
+    (col("f") > 1.0) | (col("n") == 3),
+]
 
 
 class TestIceberg:
@@ -131,6 +197,163 @@ class TestIceberg:
         assert [row["n"] for row in by_number(self.read(catalog))] == [1, 5, 9, 9]
         changed.write_iceberg("here.rows", catalog, mode=SaveMode.OVERWRITE)
         assert self.read(catalog).count() == 2
+
+    def test_new_and_wider_columns_change_the_table(self, catalog):
+        load_catalog(**catalog).create_table("here.small", pa.schema([("n", pa.int32())]))
+        for table in (
+            pa.table({"n": pa.array([1], pa.int32())}),
+            pa.table({"n": [2], "t": ["x"]}),
+        ):
+            skate.data.from_arrow(table).write_iceberg("here.small", catalog)
+        read = skate.data.read_iceberg(table_identifier="here.small", catalog_kwargs=catalog)
+        assert by_number(read) == [{"n": 1, "t": None}, {"n": 2, "t": "x"}]
+        assert read.schema().base_schema.field("n").type == pa.int64()
+
+    def test_a_write_that_fails_leaves_the_table_as_it_was(self, catalog):
+        with pytest.raises(Exception, match="no such column"):
+            skate.data.from_items([{"n": 1, "new": 2}]).write_iceberg(
+                "here.rows",
+                catalog,
+                mode="upsert",
+                upsert_kwargs={"join_cols": ["no such column"]},
+            )
+        assert self.read(catalog).schema().names == ["n", "s"]
+
+    def strict(self, catalog):
+        """Make a table with fields that have to be there; return what tells the number of its
+        rows, and which of the fields still have to."""
+        wanted = [pa.field("n", pa.int64(), nullable=False)]
+        wanted += [
+            pa.field("s", pa.struct(wanted)),
+            pa.field("l", pa.list_(pa.field("element", pa.struct(wanted), nullable=False))),
+            pa.field(
+                "m", pa.map_(pa.string(), pa.field("value", pa.struct(wanted), nullable=False))
+            ),
+        ]
+        load_catalog(**catalog).create_table("here.strict", pa.schema(wanted))
+
+        def now():
+            table = load_catalog(**catalog).load_table("here.strict")
+            paths = ("n", "s.n", "l.element", "l.element.n", "m.value", "m.value.n")
+            wants = {path: table.schema().find_field(path).required for path in paths}
+            return table.scan().to_arrow().num_rows, wants
+
+        return now
+
+    def of_rows(self, *rows):
+        inner = pa.struct([("n", pa.int64())])
+        types = {"n": pa.int64(), "s": inner, "l": pa.list_(inner)}
+        types["m"] = pa.map_(pa.string(), inner)
+        return skate.data.from_arrow(pa.Table.from_pylist(list(rows), pa.schema(types.items())))
+
+    def test_columns_that_have_to_be_there_stay_so(self, catalog):
+        now = self.strict(catalog)
+        others = {"s": None, "l": None, "m": None}
+        self.of_rows(COMPLETE, {"n": 2, **others}).write_iceberg("here.strict", catalog)
+        rows, wants = now()
+        assert rows == 2
+        assert all(wants.values()), wants
+
+    @pytest.mark.parametrize(
+        ("given", "named"),
+        [
+            ({"n": None}, "'n'"),
+            ({"s": {"n": None}}, r"'s\.n'"),
+            ({"l": [{"n": 1}, None]}, r"'l\.element'"),
+            ({"l": [{"n": 1}, {"n": None}]}, r"'l\.element\.n'"),
+            ({"m": [("a", None)]}, r"'m\.value'"),
+            ({"m": [("a", {"n": None})]}, r"'m\.value\.n'"),
+        ],
+    )
+    def test_what_has_to_be_there_and_is_missing_is_named(self, catalog, given, named):
+        now = self.strict(catalog)
+        with pytest.raises(ValueError, match=f"wants a value in each row of {named}"):
+            self.of_rows(COMPLETE, COMPLETE | given).write_iceberg("here.strict", catalog)
+        rows, wants = now()
+        assert rows == 0
+        assert all(wants.values()), wants
+
+    def test_new_fields_of_what_is_there_may_be_missing(self, catalog):
+        now = self.strict(catalog)
+        self.of_rows(COMPLETE).write_iceberg("here.strict", catalog)
+        never = pa.schema(
+            [
+                pa.field("n", pa.int64()),
+                pa.field("s", pa.struct([("n", pa.int64()), pa.field("t", pa.int64(), False)])),
+            ]
+        )
+        more = pa.Table.from_pylist([{"n": 2, "s": {"n": 2, "t": 3}}], never)
+        skate.data.from_arrow(more).write_iceberg("here.strict", catalog)
+        rows, wants = now()
+        assert rows == 2
+        assert all(wants.values()), wants
+        read = skate.data.read_iceberg(table_identifier="here.strict", catalog_kwargs=catalog)
+        assert [row["s"]["t"] for row in by_number(read)] == [None, 3]
+
+    @pytest.mark.parametrize(
+        ("chosen", "left"),
+        [
+            (col("n") < 4, [4, 5]),
+            (lit(2) <= col("n"), [0, 1]),
+            ((col("n") == 1) | (col("n") != 2) & (col("n") > 3), [0, 2, 3]),
+            (~col("n").is_in([0, 5]), [0, 5]),
+            (col("n").not_in([0, 5]), [0, 5]),
+            (col("s").is_null(), [0, 1, 2, 3, 4]),
+            (col("s").is_not_null().alias("there"), [5]),
+        ],
+    )
+    def test_rows_that_give_way_are_chosen_by_an_expression(self, catalog, chosen, left):
+        rows = [{"n": n, "s": None if n == 5 else "old"} for n in range(6)]
+        skate.data.from_items(rows).write_iceberg("here.rows", catalog)
+        new = skate.data.from_items([{"n": 9, "s": "new"}])
+        new.write_iceberg("here.rows", catalog, mode="overwrite", overwrite_filter=chosen)
+        assert [row["n"] for row in by_number(self.read(catalog))] == [*left, 9]
+
+    @pytest.mark.parametrize("ends", [[7], [2, 3, 5, 6, 7]], ids=["together", "apart"])
+    def test_missing_values_and_nan_are_chosen_as_by_filter(self, catalog, ends):
+        """Also in files that have nothing else, of which pyiceberg reads the statistics only."""
+        table = pa.table(
+            {
+                "n": range(7),
+                "s": ["a", "b", "x", None, None, "a", "x"],
+                "f": [1.0, 2.0, NAN, NAN, None, None, 5.0],
+            }
+        )
+        loaded, rows, wrong = load_catalog(**catalog), skate.data.from_arrow(table), {}
+        for chosen in CHOSEN:
+            there = loaded.create_table("here.gaps", table.schema)
+            with there.transaction() as version:
+                for begin, end in zip([0, *ends], ends, strict=False):
+                    version.append(table[begin:end])
+            there.delete(iceberg_filter(chosen))
+            left = there.scan().to_arrow()["n"].to_pylist()
+            loaded.drop_table("here.gaps")
+            gone = [row["n"] for row in rows.filter(expr=chosen).take_all()]
+            if sorted(left) != sorted(set(range(7)) - set(gone)):
+                wrong[str(chosen)] = left, gone
+        assert not wrong
+
+    @pytest.mark.parametrize(
+        "chosen", [col("s") == lit(None), ~(col("s") != lit(None)), lit(None) < col("n")]
+    )
+    def test_comparisons_with_none_name_what_asks_for_it(self, catalog, chosen):
+        with pytest.raises(ValueError, match=r"None.*is_null\(\)"):
+            skate.data.from_items(ROWS).write_iceberg(
+                "here.rows", catalog, mode="overwrite", overwrite_filter=chosen
+            )
+
+    def test_an_expression_that_iceberg_has_not_is_refused(self, catalog):
+        with pytest.raises(ValueError, match=r"compares columns with values.*\+"):
+            skate.data.from_items(ROWS).write_iceberg(
+                "here.rows", catalog, mode="overwrite", overwrite_filter=col("n") + 1 < 5
+            )
+
+    @pytest.mark.parametrize(
+        "given", [{"upsert_kwargs": {"join_cols": ["n"]}}, {"overwrite_filter": col("n") < 5}]
+    )
+    def test_arguments_of_other_modes_are_refused(self, catalog, given):
+        with pytest.raises(ValueError, match=f"{next(iter(given))} is for mode=.*mode='append'"):
+            skate.data.from_items(ROWS).write_iceberg("here.rows", catalog, **given)
 
 
 @pytest.mark.parametrize("name", ["read_mongo", "read_lance", "from_spark", "read_videos"])

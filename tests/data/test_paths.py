@@ -1,10 +1,16 @@
 """Paths mean what they say: folders, patterns, file systems."""
 
+import gzip
+import os
+from importlib import import_module
+
 import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 import skate
 import skate.data
+from skate._core import notices
 from skate.data._io import paths
 from tests.support import local_only
 
@@ -22,6 +28,15 @@ def test_the_memory_of_another_process_is_named():
         dataset.map(lambda row: row).take_all()
 
 
+@local_only
+def test_a_pipe_and_a_device_are_named(tmp_path):
+    os.mkfifo(tmp_path / "pipe.csv")
+    (tmp_path / "zeros.csv").symlink_to("/dev/zero")
+    for name in ("pipe.csv", "zeros.csv"):
+        with pytest.raises(OSError, match=f"{name}.*no file and no folder, but a pipe"):
+            skate.data.read_csv(tmp_path / name)
+
+
 class TestPaths:
     @pytest.fixture
     def folder(self, tmp_path):
@@ -37,6 +52,61 @@ class TestPaths:
     def test_a_folder_with_everything_in_it(self, folder):
         assert self.names(folder) == ["a.csv", "b.csv", "c.txt", "sub/d.csv"]
         assert self.names(folder, file_extensions=["csv"]) == ["a.csv", "b.csv", "sub/d.csv"]
+
+    @pytest.mark.parametrize(
+        ("read", "write", "name"),
+        [
+            ("read_parquet", "parquet.write_table", "a.parquet"),
+            ("read_orc", "orc.write_table", "a.orc"),
+            ("read_json", None, "a.jsonl.gz"),
+        ],
+    )
+    def test_a_folder_of_a_format_with_other_files_beside(self, tmp_path, read, write, name):
+        def put(path):
+            if write is None:
+                path.write_bytes(gzip.compress(b'{"x": 1}\n'))
+            else:
+                module, function = write.split(".")
+                getattr(import_module(f"pyarrow.{module}"), function)(pa.table({"x": [1]}), path)
+
+        put(tmp_path / name)
+        (tmp_path / "README.md").write_text("what this is")
+        reader = getattr(skate.data, read)
+        assert reader(tmp_path).take_all() == [{"x": 1}]
+        with pytest.raises((ValueError, OSError)):  # all files are meant
+            reader(tmp_path, file_extensions=None, override_num_blocks=1).take_all()
+        (tmp_path / name).unlink()
+        (tmp_path / "README.md").unlink()
+        put(tmp_path / "part-0")
+        if write is not None:
+            assert reader(tmp_path).take_all() == [{"x": 1}]  # none has the extension: all
+            assert reader(tmp_path / "part-0").take_all() == [{"x": 1}]
+
+    def test_parts_without_extension_beside_others_are_told_of(self, tmp_path, capfd, monkeypatch):
+        monkeypatch.setattr(notices, "_said", set())
+        for name in ("b.parquet", "day=1/part-0", "day=1/part-1"):
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            parquet.write_table(pa.table({"x": [1]}), tmp_path / name)
+        for _ in range(2):
+            assert skate.data.read_parquet(tmp_path).count() == 1
+        said = capfd.readouterr().err
+        assert said.count("left out") == 1
+        assert f"2 of the files in {tmp_path}" in said
+        assert "'part-0'" in said
+        assert "file_extensions=None" in said
+        assert skate.data.read_parquet(tmp_path, file_extensions=None).count() == 3
+
+    def test_notes_and_marks_beside_files_of_a_format_are_not(self, tmp_path, capfd, monkeypatch):
+        monkeypatch.setattr(notices, "_said", set())
+        parquet.write_table(pa.table({"x": [1]}), tmp_path / "b.parquet")
+        for name in ("_SUCCESS", ".hidden", "README", "SHA256SUMS", "b.parquet.crc", "notes.txt"):
+            (tmp_path / name).write_text("no rows")
+        (tmp_path / "done").touch()
+        assert skate.data.read_parquet(tmp_path).count() == 1
+        (tmp_path / "part-0").write_text("no rows")
+        for options in ({"file_extensions": ["parquet"]}, {"skip_paths": tmp_path / "part-0"}):
+            assert skate.data.read_parquet(tmp_path, **options).count() == 1
+        assert "left out" not in capfd.readouterr().err
 
     def test_files_and_lists_and_globs(self, folder):
         assert self.names(str(folder / "b.csv")) == ["b.csv"]

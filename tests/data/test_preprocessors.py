@@ -202,6 +202,13 @@ def test_a_concatenator_shows_what_it_was_given():
     )
 
 
+def test_preprocessors_show_their_arguments_in_order():
+    binned = UniformKBinsDiscretizer(["a"], bins=2)
+    assert repr(binned).startswith("UniformKBinsDiscretizer(columns=['a'], bins=2, right=True")
+    encoded = LabelEncoder("a", output_column="b")
+    assert repr(encoded) == "LabelEncoder(label_column='a', output_column='b')"
+
+
 class TestStatesOfOtherVersions:
     """Pickles in which a parameter has another name, or none yet."""
 

@@ -374,3 +374,68 @@ def test_each_row_is_written_once_whoever_is_killed(tmp_path, engine_of_program,
     killed.run(kills)
     assert killed.kills == kills
     killed.check()
+
+
+# -- notes that somebody else has written ---------------------------------------------------------
+
+
+def made_by_another(folder, tmp_path, written, replaced=()):
+    """Notes of a write that is about to end: another user who may write there knows the plan."""
+    skate.data.range(10).write_parquet(str(folder), resume=True)
+    for name in visible(folder):
+        os.unlink(folder / name)
+    notes = folder / "_resume"
+    os.unlink(notes / "complete.json")
+    for name in ("tasks", "units", "files"):
+        (notes / name).mkdir()
+    plan = json.loads((notes / "plan.json").read_text())
+    (notes / "plan.json").write_text(json.dumps({**plan, "replaced": [*map(str, replaced)]}))
+    (notes / "written.json").write_text(json.dumps([[str(a), str(b)] for a, b in written]))
+    (tmp_path / "theirs").write_text("theirs")
+    (tmp_path / "own").write_text("own")
+
+
+@pytest.mark.parametrize("way", ["over a file", "by dots", "by a link", "taken away", "removed"])
+def test_notes_cannot_reach_what_is_outside_of_the_folder(folder, tmp_path, way):
+    theirs, own, inside = tmp_path / "theirs", tmp_path / "own", folder / "x.parquet"
+    written, replaced = {
+        "over a file": ([(own, theirs)], []),
+        "by dots": ([(folder / ".." / "own", theirs)], []),
+        "by a link": ([(folder / "link" / "own", folder / "_resume" / "x")], []),
+        "taken away": ([(inside, own)], []),
+        "removed": ([], [own]),
+    }[way]
+    made_by_another(folder, tmp_path, written, replaced)
+    (folder / "link").symlink_to(tmp_path)
+    (folder / "_resume" / "x").write_text("theirs")
+    with pytest.raises(ResumeError, match="Nothing was moved"):
+        skate.data.range(10).write_parquet(str(folder), resume=True)
+    assert own.read_text() == "own"
+    assert visible(folder) == ["link"]
+
+
+NO_NOTES = [None, "x", {}, [1], [["a"]], [[1, 2]], {"files": 5}]
+NAMES_OF_NOTES = ["plan.json", "written.json", "complete.json", "choice.json"]
+
+
+@pytest.mark.parametrize("content", NO_NOTES, ids=str)
+def test_a_note_that_is_none_is_as_good_as_none(tmp_path, content):
+    for name in NAMES_OF_NOTES:
+        folder = tmp_path / name
+        made_by_another(folder, tmp_path, [])
+        os.unlink(folder / "_resume" / "written.json")
+        (folder / "_resume" / name).write_text(json.dumps(content))
+        for place in ("tasks", "units"):
+            (folder / "_resume" / place / "a-b-c-d.json").write_text("{}")
+        skate.data.range(10).write_parquet(str(folder), resume=True)
+        assert (name, ids(folder)) == (name, list(range(10)))
+
+
+def test_notes_cannot_set_what_is_no_setting_of_a_write(folder, tmp_path):
+    made_by_another(folder, tmp_path, [])
+    os.unlink(folder / "_resume" / "written.json")
+    plan = json.loads((folder / "_resume" / "plan.json").read_text())
+    plan["settings"]["__class__"] = "x"
+    (folder / "_resume" / "plan.json").write_text(json.dumps(plan))
+    skate.data.range(10).write_parquet(str(folder), resume=True)
+    assert ids(folder) == list(range(10))

@@ -417,3 +417,18 @@ class TestConfig:
     def test_a_dictionary_has_the_arguments(self, context, tmp_path):
         context.checkpoint_config = {"id_column": "id", "checkpoint_path": str(tmp_path)}
         assert context.checkpoint_config.id_column == "id"
+
+
+@pytest.mark.parametrize("names", ['["link/own"]', '["../own"]', "5", "{", '[["a"]]'])
+def test_a_note_of_others_removes_nothing_outside_of_the_folder(context, source, tmp_path, names):
+    out, ids, own = tmp_path / "out", tmp_path / "ids", tmp_path / "own"
+    for folder in (out, ids):
+        folder.mkdir()
+    own.write_text("own")
+    (out / "link").symlink_to(tmp_path)
+    note = pa.table({"id": [99]}).replace_schema_metadata({"skate.files": names})
+    pq.write_table(note, ids / f"{'a' * 32}_000000.pending.parquet")
+    context.checkpoint_config = CheckpointConfig(id_column="id", checkpoint_path=str(ids))
+    with pytest.raises(ValueError, match=r"outside of the folder|no note of a write"):
+        skate.data.read_parquet(source).write_parquet(str(out))
+    assert own.read_text() == "own"

@@ -1,5 +1,6 @@
 """Names and types of columns, as far as they are known, and how they are printed."""
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -36,6 +37,25 @@ def test_the_printed_schema():
     assert str(dataset.schema()) == (
         "Column  Type\n------  ----\ntensor  numpy.ndarray(shape=(32, 32, 3), dtype=uint8)"
     )
+
+
+def test_text_in_an_array_without_axes_is_text():
+    rows = skate.data.from_items([{"x": np.array("a")}, {"x": None}])
+    assert rows.schema().types == [pa.string()]
+    assert rows.take_all() == [{"x": "a"}, {"x": None}]
+
+
+@pytest.mark.parametrize(
+    ("other", "text"),
+    [
+        (np.zeros((1, 2, 2)), "numpy.ndarray(shape=(2, 2), dtype=float64)"),
+        (np.zeros((1, 3, 3)), "numpy.ndarray(ndim=2, dtype=float64)"),
+        (np.array(["a"]), "object"),
+    ],
+)
+def test_the_schema_of_tensors_that_differ(other, text):
+    both = skate.data.from_numpy(np.ones((1, 2, 2), "int64")).union(skate.data.from_numpy(other))
+    assert str(both.schema()).splitlines()[-1].split(None, 1) == ["data", text]
 
 
 def test_a_dataset_without_rows_and_columns():

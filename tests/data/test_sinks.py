@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
+from traceback import format_exception
 from typing import Any
 
 import pyarrow.fs as pafs
@@ -50,6 +52,15 @@ class TestFileSinks:
         with pytest.raises(ValueError, match=r"lost\.txt.*outside"):
             skate.data.range(1).write_datasink(Lost(str(tmp_path)))
         assert not Path("lost.txt").exists()
+
+    def test_name_the_file_that_could_not_be_written(self, tmp_path: Path) -> None:
+        class Full(BlockBasedFileDatasink):
+            def write_block_to_file(self, block: Any, file: Any) -> None:
+                raise OSError(errno.ENOSPC, "No space left on device")
+
+        with pytest.raises(OSError, match="No space left") as caught:
+            skate.data.range(1).write_datasink(Full(str(tmp_path)))
+        assert f"while writing {tmp_path}/" in "".join(format_exception(caught.value))
 
     def test_can_be_given_another_file_system(self, tmp_path: Path) -> None:
         class Whole(BlockBasedFileDatasink):

@@ -43,8 +43,17 @@ class TestOfDatasets:
 
     def test_it_is_lazy(self) -> None:
         rows = data.range(3).sql("select * from nowhere")
-        with pytest.raises(ValueError, match=r"nowhere.*the tables are self"):
+        with pytest.raises(ValueError, match=r"nowhere.*The tables are self"):
             rows.take_all()
+
+    def test_a_word_of_sql_as_a_column(self) -> None:
+        rows = data.from_items([{"user": 1}, {"user": 2}])
+        with pytest.raises(
+            ValueError, match=r'(?s)the query.*double quotes, as in t\."user"'
+        ) as caught:
+            rows.sql("select t.user from self t").take_all()
+        assert "plan" not in str(caught.value)
+        assert rows.sql('select max(t."user") as last from self t').take_all() == [{"last": 2}]
 
     def test_what_is_no_query(self) -> None:
         with pytest.raises(TypeError, match="query as text"):

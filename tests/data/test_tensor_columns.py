@@ -60,6 +60,29 @@ class TestArrow:
         np.testing.assert_array_equal(part.to_numpy()[0], RAGGED[1])
         np.testing.assert_array_equal(next(iter(part)), RAGGED[1])
 
+    def test_without_numbers(self):
+        empty = np.zeros((2, 0, 3), np.float32)
+        dataset = skate.data.from_numpy(empty).map_batches(lambda batch: batch)
+        batch = dataset.take_batch()["data"]
+        assert (batch.shape, batch.dtype) == ((2, 0, 3), np.float32)
+
+    @pytest.mark.parametrize("shape", [(0, 0), (0, 3, 0), (2, 0), (2, 3, 0)])
+    def test_without_numbers_or_rows(self, shape):
+        column = ArrowTensorArray.from_numpy(np.zeros(shape, np.float32))
+        assert (len(column), column.type.value_type) == (shape[0], pa.float32())
+        assert skate.data.from_numpy(np.zeros(shape)).count() == shape[0]
+        if shape[0]:
+            assert column.to_numpy().shape == shape
+
+    def test_missing_numbers_are_nan(self):
+        some = np.array([[1, 2], [3, None]], object)
+        column = ArrowTensorArray.from_numpy(some)
+        np.testing.assert_array_equal(column.to_numpy_ndarray(), [[1, 2], [3, np.nan]])
+        ragged = ArrowVariableShapedTensorArray.from_numpy([some[1], np.ones(3)]).to_numpy()
+        np.testing.assert_array_equal(ragged[0], [3, np.nan])
+        with pytest.raises(ArrowConversionError):
+            ArrowTensorArray.from_numpy([np.array([object(), 1], object)])
+
     def test_objects(self):
         column = ArrowPythonObjectArray.from_objects([{1}, object])
         assert isinstance(column.type, ArrowPythonObjectType)

@@ -37,7 +37,7 @@ class TestNamesOfColumns:
             skate.data.range(1).rename_columns(["a", "b"])
 
     def test_columns_are_named(self):
-        with pytest.raises(TypeError, match="select_columns requires names"):
+        with pytest.raises(TypeError, match="select_columns requires 'cols'"):
             skate.data.range(1).select_columns(None)
         with pytest.raises(ValueError, match="drop_columns expects unique"):
             skate.data.range(1).drop_columns(["id", "id"])

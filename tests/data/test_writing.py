@@ -228,6 +228,64 @@ def test_names_by_block_and_by_row(tmp_path):
     ]
 
 
+@pytest.mark.engines("inline")
+@pytest.mark.parametrize("write", ["write_csv", "write_parquet"])
+def test_names_by_a_class_of_its_own(tmp_path, write):
+    class ByBlock:
+        def get_filename_for_block(self, block, write_uuid, task_index, block_index):
+            return f"rows{block.num_rows}_{write_uuid}"
+
+    class ByTask:
+        def get_filename_for_task(self, write_uuid, task_index):
+            return f"task{task_index}_{write_uuid}"
+
+    rows = skate.data.range(4, override_num_blocks=1)
+    for names in (ByBlock(), ByTask()):
+        getattr(rows, write)(tmp_path, filename_provider=names)
+    assert [p.name.split("_")[0] for p in sorted(tmp_path.iterdir())] == ["rows4", "task0"]
+
+
+@pytest.mark.engines("inline")
+def test_names_of_tasks_go_before_those_of_older_versions(tmp_path):
+    class Both(FilenameProvider):
+        def get_filename_for_task(self, write_uuid, task_index):
+            return f"now_{write_uuid}_{task_index}.txt"
+
+        def get_filename_for_block(self, block, write_uuid, task_index, block_index):
+            return f"then_{write_uuid}_{task_index}.txt"
+
+        def get_filename_for_row(self, row, write_uuid, task_index, block_index, row_index):
+            return f"then_{write_uuid}_{task_index}_{row_index}.txt"
+
+    class ToFile(BlockBasedFileDatasink):
+        def write_block_to_file(self, block, file):
+            file.write(b"rows")
+
+    rows = skate.data.range(2, override_num_blocks=1)
+    rows.write_csv(tmp_path / "a", filename_provider=Both())
+    rows.write_parquet(tmp_path / "b", filename_provider=Both())
+    rows.write_datasink(ToFile(str(tmp_path / "c"), filename_provider=Both()))
+    images = skate.data.read_images("example://image-datasets/simple")
+    images.write_images(tmp_path / "d", "image", filename_provider=Both())
+    names = [path.name.partition("_")[0] for path in tmp_path.glob("*/*")]
+    assert names == ["now"] * 6
+
+
+@pytest.mark.engines("inline")
+def test_files_that_are_compressed_inside_are_not_compressed_as_a_whole(tmp_path):
+    rows = skate.data.range(3, override_num_blocks=1)
+    stream = {"compression": "gzip"}
+    rows.write_parquet(tmp_path / "a", arrow_open_stream_args=stream)
+    assert stream == {"compression": "gzip"}
+    (file,) = (tmp_path / "a").iterdir()
+    assert pq.read_metadata(file).row_group(0).column(0).compression == "GZIP"
+    with pytest.raises(ValueError, match=r"no ORC file.*gzip.*compression='zstd'"):
+        rows.write_orc(tmp_path / "b", arrow_open_stream_args=stream)
+    rows.write_csv(tmp_path / "c", arrow_open_stream_args=stream)
+    (file,) = (tmp_path / "c").iterdir()
+    assert file.read_bytes()[:2] == b"\x1f\x8b"
+
+
 def test_rows_per_file(tmp_path):
     dataset = skate.data.range(10, override_num_blocks=10)
     dataset.write_csv(tmp_path, num_rows_per_file=4)

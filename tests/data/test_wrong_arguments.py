@@ -9,6 +9,7 @@ from pyarrow.json import ReadOptions
 
 import skate
 import skate.data
+from skate.data.expressions import col
 from skate.data.preprocessors import StandardScaler
 
 pytestmark = pytest.mark.usefixtures("engine")
@@ -31,6 +32,10 @@ def test_arguments_that_do_not_fit_are_named_at_once():
         ds.filter(expr="a > 0", fn_args=[1])
     with pytest.raises(ValueError, match="sort takes a column"):
         ds.sort(lambda row: row["a"])
+    with pytest.raises(ValueError, match=r"'a is None'.* is_null\(x\)"):
+        ds.filter(expr="a is None or b > 0")
+    with pytest.raises(TypeError, match="name of a column is text; got 5"):
+        ds.with_column(cast(Any, 5), col("a"))
     with pytest.raises(TypeError, match="`name` must be a string; got 1"):
         skate.data.aggregate.AggregateFn(
             init=lambda key: 0, accumulate_row=lambda a, r: a, merge=lambda a, b: a, name=1
@@ -50,6 +55,24 @@ def test_words_that_programs_of_ray_look_for(tmp_path):
             init=lambda key: 0, merge=lambda a, b: a, name="x"
         ),
         "already exists": lambda: ds.write_csv(tmp_path, mode="error"),
+        "expected unique column names": lambda: ds.select_columns(["id", "id"]),
+        "drop_columns expects unique column names": lambda: ds.drop_columns(["id", "id"]),
+        "all elements of 'cols' to be strings": lambda: ds.select_columns([1]),
+        "Fraction must be between 0 and 1": lambda: ds.random_sample(2),
+        "indices must be sorted": lambda: ds.split_at_indices([2, 1]),
+        "less than 1": lambda: ds.split_proportionately([0.5, 0.6]),
+        "both 'shuffle=True' and 'stratify'": lambda: ds.train_test_split(
+            0.5, shuffle=True, stratify="id"
+        ),
+        "hash_column is required for hash split": lambda: ds.streaming_train_test_split(
+            0.5, split_type="hash"
+        ),
+        "seed is not supported for hash split": lambda: ds.streaming_train_test_split(
+            0.5, split_type="hash", hash_column="id", seed=1
+        ),
+        "Invalid split type: other": lambda: ds.streaming_train_test_split(
+            0.5, split_type="other"
+        ),
         "num_rows_per_file is min_rows": lambda: ds.write_csv(
             tmp_path, min_rows_per_file=1, num_rows_per_file=1
         ),
@@ -57,6 +80,8 @@ def test_words_that_programs_of_ray_look_for(tmp_path):
     for words, ask in asked.items():
         with pytest.raises(ValueError, match=words):
             ask()
+    with pytest.raises(TypeError, match="'cols' to be a string or a list of strings"):
+        ds.select_columns(None)
 
 
 @pytest.mark.engines("local")

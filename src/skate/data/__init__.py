@@ -16,10 +16,12 @@ is divided and finished by tasks, in partitions in the object store, which spill
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from skate._core.public_names import lazy_names
-from skate.data._early_start import expect_tasks, makes_datasets
+from skate.data._early_start import expect_tasks
+
+expect_tasks()  # beside what else the program imports
 
 if TYPE_CHECKING:
     from skate.data import (
@@ -144,14 +146,7 @@ if TYPE_CHECKING:
     DatasetContext = DataContext  # its name in older versions of Ray
     DatasetIterator = DataIterator
 else:
-    _find, __dir__ = lazy_names(__name__)
-
-    def __getattr__(name: str) -> Any:
-        """Find a public name. With the first one that makes datasets, a process that workers are
-        forked from begins its imports, beside those of this process."""
-        if makes_datasets(name):
-            expect_tasks()
-        return _find(name)
+    __getattr__, __dir__ = lazy_names(__name__)
 
 
 __all__ = [

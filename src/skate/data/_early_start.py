@@ -10,12 +10,6 @@ _ALWAYS = (
     "skate.data.sources.documents",
     "skate.data.sources.parquet",
 )
-_MAKERS = ("read_", "from_", "range")
-
-
-def makes_datasets(name: str) -> bool:
-    """Return whether a name of `skate.data` is that of a function which returns a dataset."""
-    return name.startswith(_MAKERS)
 
 
 def expect_tasks(*modules: str) -> None:

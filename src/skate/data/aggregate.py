@@ -127,7 +127,7 @@ class _Extreme(_Reduction):
         super().__init__(on, ignore_nulls, alias_name)
 
     def combine(self, current_accumulator: object, new: object) -> Any:
-        """NaN, which is what a block without any number has, is neither small nor large."""
+        """Combine two states, of which NaN is that of a block without any number."""
         if is_nan(current_accumulator) or is_nan(new):
             return new if is_nan(current_accumulator) else current_accumulator
         return super().combine(current_accumulator, new)
@@ -222,7 +222,7 @@ class Std(BuiltinAggregate):
         return count, mean, pc.variance(column, ddof=0).as_py() * count
 
     def combine(self, current_accumulator: Any, new: Any) -> Any:
-        """Two samples joined without losing precision, after Chan, Golub and LeVeque."""
+        """Join two samples without losing precision, after Chan, Golub and LeVeque."""
         if isinstance(current_accumulator, Null) or isinstance(new, Null):
             return NULL
         (n, mean, squares), (m, other, more) = current_accumulator, new
@@ -247,7 +247,7 @@ class Std(BuiltinAggregate):
         return self.on, "stddev", options
 
     def finished(self, column: pa.ChunkedArray, counts: pa.ChunkedArray) -> pa.ChunkedArray:
-        """Arrow has None for too few values; for one value NaN is more than None."""
+        """Put NaN where Arrow has None for too few values, but there is one."""
         if not self.ignore_nulls:
             return column
         too_few = pc.and_(pc.is_null(column), pc.greater(counts, 0))
@@ -299,7 +299,7 @@ def check_targets(functions: Sequence[AggregateFn]) -> None:
 
 
 def columns_read(functions: Sequence[AggregateFn], keys: Sequence[str] = ()) -> list[str] | None:
-    """All that aggregations look at; None if that is not known, or no column at all."""
+    """List the columns that aggregations look at; None if unknown, or if there are none."""
     if not all(isinstance(function, BuiltinAggregate) for function in functions):
         return None
     targets = [function.on for function in functions]  # type: ignore[attr-defined]
@@ -307,7 +307,7 @@ def columns_read(functions: Sequence[AggregateFn], keys: Sequence[str] = ()) -> 
 
 
 def distinct_names(functions: Sequence[AggregateFn]) -> tuple[AggregateFn, ...]:
-    """The same with a number after names that occur again: `sum(x)`, `sum(x)_2`."""
+    """Put a number after names that occur again: `sum(x)`, `sum(x)_2`."""
     seen: dict[str, int] = {}
     found = []
     for function in functions:

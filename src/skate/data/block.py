@@ -79,7 +79,7 @@ class BlockAccessor:
 
     @staticmethod
     def for_block(block: object) -> BlockAccessor:
-        """Of an Arrow table, a pandas frame or a dictionary of arrays."""
+        """Make an accessor of an Arrow table, a pandas frame or a dictionary of arrays."""
         return BlockAccessor(block_of_batch(block))
 
     @staticmethod
@@ -96,7 +96,7 @@ class BlockAccessor:
         return pandas_of(self._block)
 
     def to_numpy(self, columns: str | list[str] | None = None) -> Any:
-        """A dictionary of arrays, or the array of one column."""
+        """Return a dictionary of arrays, or the array of one column."""
         if isinstance(columns, str):
             return numpy_of(self._block.select([columns]))[columns]
         return numpy_of(self._block if columns is None else self._block.select(columns))
@@ -108,7 +108,7 @@ class BlockAccessor:
         return batch_of(self._block, check_format(batch_format))
 
     def iter_rows(self, public_row_format: bool = True) -> Iterator[Row]:
-        """The rows as dictionaries; `public_row_format` is Ray's, rows have one format here."""
+        """Yield the rows as dictionaries, their one format whatever `public_row_format` says."""
         return rows_of(self._block, plain=False)
 
     def num_rows(self) -> int:
@@ -127,7 +127,7 @@ class BlockAccessor:
         return self._block.select(columns)
 
     def slice(self, start: int, end: int, copy: bool = False) -> Block:
-        """The rows from `start` to `end`, as a view or a copy."""
+        """Return the rows from `start` to `end`, as a view or a copy."""
         part = self._block.slice(start, end - start)
         return part.take(pa.array(range(part.num_rows))) if copy else part
 

@@ -26,7 +26,7 @@ class CollateFn(ABC):
 
     @abstractmethod
     def __call__(self, batch: Any) -> Any:
-        """What to make of a batch."""
+        """Make of a batch what the loop is to get."""
 
 
 class ArrowBatchCollateFn(CollateFn):
@@ -74,5 +74,5 @@ class DefaultCollateFn(NumpyBatchCollateFn):
 
 
 def format_for(collate_fn: object) -> str:
-    """The form of batches that a collate function wants."""
+    """Return the form of batches that a collate function wants."""
     return collate_fn.batch_format if isinstance(collate_fn, CollateFn) else "numpy"

@@ -22,6 +22,28 @@ if TYPE_CHECKING:
 # What methods were called until Ray 2.8; datasets are lazy by themselves.
 _RENAMED = {"fully_executed": "materialize", "lazy": "copy", "experimental_lazy": "copy"}
 
+# What those look for who know frames of pandas.
+_HERE = {
+    "agg": "aggregate(), groupby(column).aggregate()",
+    "apply": "map(), map_batches()",
+    "assign": "with_column()",
+    "describe": "summary()",
+    "drop": "drop_columns()",
+    "drop_duplicates": "unique() for a column",
+    "dropna": 'map_batches(..., batch_format="pandas")',
+    "fillna": 'map_batches(..., batch_format="pandas")',
+    "head": "take(n), show(n)",
+    "iloc": "take(n)",
+    "loc": "filter()",
+    "merge": "join()",
+    "query": "filter(expr=...)",
+    "rename": "rename_columns()",
+    "sample": "random_sample(fraction)",
+    "shape": "count(), columns()",
+    "sort_values": "sort()",
+    "to_dict": "take_all()",
+}
+
 
 class Dataset(Transforming, Combining, Aggregating, Splitting, Writing, WritingLakes, Exposing):
     """Read, transform and consume rows; nothing is computed before it is needed.
@@ -90,6 +112,8 @@ class Dataset(Transforming, Combining, Aggregating, Splitting, Writing, WritingL
 
         if name in _RENAMED:
             return getattr(self, _RENAMED[name])
+        if name in _HERE:
+            raise AttributeError(f"a dataset has no {name!r} as frames have: use {_HERE[name]}")
         raise AttributeError(no_such_name("data.Dataset", name, dir(type(self))))
 
     def __getstate__(self) -> dict[str, object]:

@@ -49,11 +49,11 @@ class Repeated(Iterating):
 
     @abstractmethod
     def _once(self) -> Iterating:
-        """The rows of one epoch."""
+        """Return the rows of one epoch."""
 
     @abstractmethod
     def _blocks_once(self) -> Iterator[Block]:
-        """The blocks of one epoch."""
+        """Yield the blocks of one epoch."""
 
     def _blocks(self) -> Iterator[Block]:
         for _ in self._numbers():
@@ -308,7 +308,7 @@ class KeptWindow:
 def windows_of(
     dataset: Dataset, blocks_per_window: int | None, bytes_per_window: int | None
 ) -> Iterable[Dataset]:
-    """A dataset window by window, computed as they are asked for."""
+    """Divide a dataset into windows, computed as they are asked for."""
     if blocks_per_window is not None and bytes_per_window is not None:
         raise ValueError("give blocks_per_window or bytes_per_window, not both")
     for name, number in (("blocks", blocks_per_window), ("bytes", bytes_per_window)):
@@ -319,7 +319,7 @@ def windows_of(
 
 
 def grouped(bundles: Iterator[Bundle], blocks: int | None, size: int | None) -> Iterator[Dataset]:
-    """Neighbouring blocks as datasets: so many blocks, or bytes, in each."""
+    """Yield neighbouring blocks as datasets: so many blocks, or bytes, in each."""
     from skate.data.dataset import MaterializedDataset
 
     window: list[Bundle] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -73,16 +73,29 @@ class ReadTask:
         self.schema = getattr(metadata, "schema", None) if schema is None else schema
         self.per_task_row_limit = per_task_row_limit
 
-    def __call__(self) -> Iterable[Block]:
+    def __call__(self) -> Iterable[Any]:
+        """Read the piece.
+
+        Returns:
+            The blocks, in the form in which `read_fn` makes them.
+        """
+        if self.per_task_row_limit is None:
+            yield from self.read_fn()
+            return
         left = self.per_task_row_limit
         for batch in self.read_fn():
-            block = block_of_batch(batch)
-            if left is not None:
-                block = block.slice(0, left)
-                left -= block.num_rows
-            yield block
-            if left == 0:
+            rows = block_of_batch(batch).num_rows
+            yield batch if rows <= left else _first_rows(batch, left)
+            left -= rows
+            if left <= 0:
                 return
+
+
+def _first_rows(batch: Any, count: int) -> Any:
+    """Return the beginning of a batch in the form that the batch has."""
+    if isinstance(batch, Mapping):
+        return {name: column[:count] for name, column in batch.items()}
+    return batch.head(count) if hasattr(batch, "head") else batch[:count]
 
 
 class Reader:
@@ -293,7 +306,7 @@ class FileBasedDatasource(Datasource):
         yield self._read_file(f, path)
 
     def _read_file(self, f: pa.NativeFile, path: str) -> object:
-        """All of a file as one batch: what older versions of Ray override."""
+        """Read all of a file as one batch: what older versions of Ray override."""
         raise TypeError(f"{type(self).__name__} must override _read_stream")
 
     def _paths(self) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skate.data._arrow.tensors import RaggedTensorType
+from skate.data._arrow.tensors import RaggedTensorType, type_text
 from skate.data._arrow.type_kinds import is_kind, is_number
 
 __all__ = ["DataType", "TypeCategory"]
@@ -66,7 +66,7 @@ class DataType:
 
     @classmethod
     def infer_dtype(cls, value: object) -> DataType:
-        """The type of a value."""
+        """Find the type of a value."""
         if isinstance(value, (np.ndarray, np.generic)):
             return cls(value.dtype)
         try:
@@ -106,7 +106,7 @@ class DataType:
     def temporal(
         cls, temporal_type: str, unit: str | None = None, tz: str | None = None
     ) -> DataType:
-        """A time: `DataType.temporal("timestamp", "ms", tz="UTC")`."""
+        """Return a type of times: `DataType.temporal("timestamp", "ms", tz="UTC")`."""
         kind = temporal_type.lower()
         if kind not in _TIMES:
             raise ValueError(
@@ -121,7 +121,7 @@ class DataType:
         return cls(getattr(pa, kind)(*([unit or units[0]] if units else [])))
 
     def is_of(self, category: TypeCategory | str) -> bool:
-        """Whether the type is of this category; False for one that does not exist."""
+        """Return whether the type is of this category; False for one that does not exist."""
         known = {member.value for member in TypeCategory}
         name = str(getattr(category, "value", category))
         return name in known and is_kind(self._physical_dtype, name)
@@ -139,7 +139,7 @@ class DataType:
         return isinstance(self._physical_dtype, type)
 
     def to_arrow_dtype(self, values: object = None) -> pa.DataType:
-        """Arrow's type; for a Python type, that of its zero value or of the given values."""
+        """Return Arrow's type; for a Python type, that of its zero or of the given values."""
         kind = self._physical_dtype
         if self.is_arrow_type():
             return kind
@@ -148,7 +148,7 @@ class DataType:
         return pa.array(values if values is not None else [kind()]).type
 
     def to_numpy_dtype(self) -> np.dtype[Any]:
-        """NumPy's type; `object` for Python's types, and where NumPy has none."""
+        """Return NumPy's type; `object` for Python's types, and where NumPy has none."""
         kind = self._physical_dtype
         if self.is_numpy_type():
             return kind  # type: ignore[no-any-return]
@@ -166,7 +166,9 @@ class DataType:
         kind = self._physical_dtype
         if self.is_python_type():
             return f"DataType(python:{kind.__name__})"
-        return f"DataType({'arrow' if self.is_arrow_type() else 'numpy'}:{kind})"
+        if self.is_arrow_type():
+            return f"DataType(arrow:{type_text(kind)})"
+        return f"DataType(numpy:{kind})"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, DataType):

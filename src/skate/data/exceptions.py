@@ -6,6 +6,7 @@ a `TaskError`, and therefore a `UserCodeException`, which is what Ray wraps it i
 
 from skate._core.public_names import name_publicly
 from skate.data._arrow.blocks import MissingColumnError
+from skate.data._execution.udf import FunctionTypeError
 from skate.data._io.resumable import (
     NotRepeatableError,
     PlanChangedError,
@@ -18,6 +19,7 @@ from skate.exceptions import UntrustedPickleError, UserCodeException
 RayDataUserCodeException = UserCodeException
 
 __all__ = [
+    "FunctionTypeError",
     "MissingColumnError",
     "NotRepeatableError",
     "PlanChangedError",

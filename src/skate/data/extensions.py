@@ -73,7 +73,7 @@ class ArrowTensorArray(metaclass=_Recognised):
 
     @staticmethod
     def from_numpy(arr: Any, column_name: str | None = None) -> pa.Array:
-        """The column of these tensors; of several shapes, too."""
+        """Make the column of these tensors; of several shapes, too."""
         if isinstance(arr, np.ndarray) and arr.dtype.kind != "O":
             return tensors.column_of_array(arr)
         return _column_of_tensors(list(arr), column_name)
@@ -90,7 +90,7 @@ class ArrowVariableShapedTensorArray(ArrowTensorArray):
 
 
 def _column_of_tensors(values: list[Any], column_name: str | None) -> pa.Array:
-    column = tensors.column_of_values([np.asarray(value) for value in values])
+    column = tensors.column_of_values([_with_nan(np.asarray(value)) for value in values])
     if tensors.is_object(column.type):
         shapes = {np.shape(value) for value in values}
         raise ArrowConversionError(
@@ -98,6 +98,17 @@ def _column_of_tensors(values: list[Any], column_name: str | None) -> pa.Array:
             f"got the shapes {sorted(shapes)} in column {column_name!r}"
         )
     return column
+
+
+def _with_nan(tensor: Array) -> Array:
+    """Return a tensor of numbers of which some are missing as one of numbers and NaN."""
+    if tensor.dtype.kind != "O":
+        return tensor
+    try:
+        numbers = pa.array(np.ravel(tensor)).to_numpy(zero_copy_only=False)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return tensor
+    return numbers.reshape(tensor.shape)  # type: ignore[no-any-return]
 
 
 class ArrowPythonObjectArray(metaclass=_Recognised):
@@ -113,22 +124,22 @@ class ArrowPythonObjectArray(metaclass=_Recognised):
 
 
 def get_arrow_extension_tensor_types() -> tuple[type, ...]:
-    """All types of columns of tensors."""
+    """Return all types of columns of tensors."""
     return (pa.FixedShapeTensorType, tensors.RaggedTensorType)
 
 
 def get_arrow_extension_fixed_shape_tensor_types() -> tuple[type, ...]:
-    """All types of columns of tensors of one shape."""
+    """Return all types of columns of tensors of one shape."""
     return (pa.FixedShapeTensorType,)
 
 
 def create_arrow_fixed_shape_tensor_type(shape: Sequence[int], dtype: pa.DataType) -> pa.DataType:
-    """The type of tensors of one shape."""
+    """Make the type of tensors of one shape."""
     return pa.fixed_shape_tensor(dtype, tuple(shape))
 
 
 def _create_possibly_ragged_ndarray(values: Any) -> Array:
-    """One array of all tensors if they have one shape, else an array of objects."""
+    """Make one array of all tensors if they have one shape, else an array of objects."""
     arrays = [np.asarray(value) for value in values]
     if len({array.shape for array in arrays}) == 1:
         return np.stack(arrays)
@@ -136,7 +147,7 @@ def _create_possibly_ragged_ndarray(values: Any) -> Array:
 
 
 def create_ragged_ndarray(values: Sequence[object]) -> Array:
-    """An array of objects: one tensor for each array or list, other values as they are."""
+    """Make an array of objects: one tensor for each array or list, other values as they are."""
     lists = (list, tuple, np.ndarray)
     return tensors._array_of_objects(
         [np.asarray(value) if isinstance(value, lists) else value for value in values]

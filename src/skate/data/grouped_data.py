@@ -25,7 +25,7 @@ from skate.data._arrow.blocks import (
 from skate.data._arrow.compute import pc
 from skate.data._arrow.dictionaries import without_dictionary
 from skate.data._arrow.sorting import sort_table
-from skate.data._execution.bundles import Bundle, Hoard, bundle_of, table_of
+from skate.data._execution.bundles import Bundle, BundleBuffer, bundle_of, table_of
 from skate.data._execution.dividing import Division, Undivided
 from skate.data._execution.exchange import Repartition, beside, by_engine, by_ranges
 from skate.data._execution.partitions import Divisions, Gathering, Side
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def group_starts(table: Block, keys: Sequence[str]) -> Array:
-    """Where groups begin in a table that is sorted by the keys; ends with the number of rows."""
+    """Find where groups begin in a table sorted by the keys; the last is the number of rows."""
     changed = np.zeros(table.num_rows + 1, bool)
     changed[[0, -1]] = True
     for key in keys:
@@ -51,7 +51,7 @@ def group_starts(table: Block, keys: Sequence[str]) -> Array:
 
 
 def groups_of(table: Block, keys: Sequence[str]) -> Iterator[Block]:
-    """The groups, in the order of their keys."""
+    """Yield the groups, in the order of their keys."""
     if not keys:
         yield from [table] if table.num_rows else []
         return
@@ -75,9 +75,9 @@ class Grouping(Gathering):
     def order(self) -> list[tuple[str, str]]:
         return [(key, "ascending") for key in self.keys]
 
-    def in_memory(self, inputs: Sequence[Hoard]) -> Iterator[Bundle]:
-        (hoard,) = inputs
-        table = table_of(hoard.bundles)
+    def in_memory(self, inputs: Sequence[BundleBuffer]) -> Iterator[Bundle]:
+        (buffer,) = inputs
+        table = table_of(buffer.bundles)
         if table.num_columns:
             yield from self.cut(self.of_tables([table]), self.blocks_of_parts(1))
 

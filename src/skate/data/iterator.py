@@ -34,7 +34,7 @@ from skate.data._execution.dealing import (
     deals_until,
     remaining,
 )
-from skate.data._execution.early_exit import Departure, close_early
+from skate.data._execution.early_exit import Cancellation, close_early
 from skate.data._execution.positions import BlockCursor
 from skate.data._execution.split_readers import SplitReader
 from skate.data._settings.context import DataContext
@@ -92,7 +92,8 @@ class DataIterator(Iterating):
         from skate.data._plan import nodes as plan
         from skate.data.dataset import MaterializedDataset
 
-        return MaterializedDataset(plan.Input(tuple(map(bundle_of, self._blocks()))))
+        blocks = plan.Input(tuple(map(bundle_of, self._blocks())))
+        return MaterializedDataset(blocks, self._settings().copy())
 
 
 class WholeDataset(DataIterator):
@@ -177,11 +178,11 @@ class Part(DataIterator):
         return self._blocks_of(())
 
     def _blocks_of(self, deals: Deals) -> Iterator[Block]:
-        """The blocks of an epoch, of the rows that earlier deals have left."""
+        """Yield the blocks of an epoch, of the rows that earlier deals have left."""
         epoch, self._epoch = self._epoch, self._epoch + 1
         reader = SplitReader.here()
         turn = Turn(epoch, uuid.uuid4().hex)
-        Departure.of_consumer().then(lambda: self._leave(turn))
+        Cancellation.of_consumer().then(lambda: self._leave(turn))
         ahead = self._coordinator.next.remote(self._number, turn, reader, deals)
         try:
             while True:
@@ -222,7 +223,7 @@ class Part(DataIterator):
         return skate.get(self._coordinator.stats.remote())  # type: ignore[no-any-return]
 
     def world_size(self) -> int:
-        """How many parts there are."""
+        """Return how many parts there are."""
         return self._count
 
     def __repr__(self) -> str:
@@ -287,7 +288,7 @@ class Coordinator:
     async def next(
         self, number: int, turn: Turn, reader: SplitReader, deals: Deals = ()
     ) -> Block | None:
-        """The next block of a part, None at the end of the epoch."""
+        """Return the next block of a part, None at the end of the epoch."""
         async with self._changed:
             mine = self._iteration(number, turn, reader)
             self._deals[number] = deals
@@ -334,7 +335,7 @@ class Coordinator:
         return mine
 
     def _two_readers(self, number: int) -> ValueError:
-        """The error for iterators of one part at a time, of which each would get some rows."""
+        """Make the error for two iterators of one part, each of which would get some rows."""
         last = self._iterations[number][-1]
         return ValueError(
             f"part {number} of a split in {self._n} is read by two iterators at a time, one of "
@@ -379,7 +380,7 @@ class Coordinator:
             warnings.warn(f"{what} is not read, and others wait for it", stacklevel=2)
 
     def _is_only_thread(self, reader: SplitReader, parts: list[int]) -> bool:
-        """Whether the thread that waits would have to read the parts as well."""
+        """Return whether the thread that waits would have to read the parts as well."""
         others = [self._readers[part] for part in parts]
         return reader.busy and all(other is None or other.busy for other in others)
 
@@ -398,7 +399,7 @@ class Coordinator:
             )
 
     async def leave(self, number: int, turn: Turn) -> None:
-        """A part ends its epoch early."""
+        """End the epoch of a part early."""
         async with self._changed:
             for mine in self._iterations[number]:
                 if mine.turn.name == turn.name:
@@ -406,7 +407,7 @@ class Coordinator:
                     self._forget(number, mine.epoch)
 
     def _forget(self, number: int, epoch: int) -> None:
-        """A part wants no more of an epoch: nobody waits for its queue, which stays empty."""
+        """Note that a part wants no more of an epoch, and let its queue stay empty."""
         self._done_with[number] = max(self._done_with[number], epoch)
         if self._is_gone(number) and self._queues:
             self._queues[number].clear()
@@ -429,12 +430,12 @@ class Coordinator:
         return self._uneven == "keep" or not self._full(number)
 
     def _full(self, number: int) -> list[int]:
-        """The other parts that have as much as may wait for them."""
+        """List the other parts that have as much as may wait for them."""
         served = self._served(number)
         return [part for part in served if self._queues[part].nbytes >= self._bytes_ahead]
 
     def _served(self, number: int) -> list[int]:
-        """The other parts for which some blocks wait."""
+        """List the other parts for which some blocks wait."""
         return [
             part
             for part, queue in enumerate(self._queues)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Mapping, Sequence
 from enum import Enum
@@ -101,7 +102,7 @@ class Preprocessor:
 
     @classmethod
     def _written(cls) -> list[str]:
-        """The formats of batches that there is a function for."""
+        """List the formats of batches that there is a function for."""
         return [
             name
             for name in ("pandas", "numpy", "arrow")
@@ -253,11 +254,11 @@ class Preprocessor:
         return self._returned(self._transform(self._prepared(data)), data)
 
     def _returned(self, result: Batch, data: Batch) -> Batch:
-        """What `transform_batch` gives back for `data`."""
+        """Return what `transform_batch` gives back for `data`."""
         return result
 
     def _prepared(self, data: Batch) -> Batch:
-        """The batch in the format of the transformation."""
+        """Convert the batch to the format of the transformation."""
         wanted = self._format()
         if wanted == "numpy" and isinstance(data, np.ndarray):
             return data
@@ -279,7 +280,7 @@ class Preprocessor:
         return check_format("pyarrow" if name == "arrow" else name)
 
     def _determine_transform_to_use(self) -> str:
-        """The format that there is a function for; if there are several, the preferred one."""
+        """Choose the format that there is a function for; of several, the preferred one."""
         written = self._written()
         if not written:
             raise NotImplementedError(
@@ -289,7 +290,7 @@ class Preprocessor:
         return written[0] if len(written) == 1 else self.preferred_batch_format()
 
     def _get_transform_config(self) -> dict[str, Any]:
-        """Arguments for `map_batches`."""
+        """Return arguments for `map_batches`."""
         return {}
 
     def _check_fitted(self) -> None:
@@ -377,12 +378,10 @@ class Preprocessor:
         return found
 
     def __repr__(self) -> str:
-        shown = {
-            name: value
-            for name, value in vars(self).items()
-            if not name.startswith("_") and not name.endswith("_")
-        }
-        texts = (f"{name}={_shown(value)}" for name, value in shown.items())
+        known = vars(self)
+        made_of = [name for name in inspect.signature(type(self)).parameters if name in known]
+        others = (name for name in known if not name.startswith("_") and not name.endswith("_"))
+        texts = (f"{name}={_shown(known[name])}" for name in made_of or others)
         return f"{type(self).__name__}({', '.join(texts)})"
 
 
@@ -390,7 +389,7 @@ SerializablePreprocessorBase = Preprocessor  # in Ray, one of its own
 
 
 def _shown(value: object) -> str:
-    """A function by its name: where it is in memory says nothing."""
+    """Write a function by its name: where it is in memory says nothing."""
     return str(getattr(value, "__name__", None) or repr(value))
 
 

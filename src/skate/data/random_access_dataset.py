@@ -33,7 +33,7 @@ class RandomAccessDataset:
         self._asked: Counter[int] = Counter()
 
     def get_async(self, key: object) -> skate.ObjectRef[Any]:
-        """A reference to the row with this key; to None if there is none."""
+        """Return a reference to the row with this key; to None if there is none."""
         number = self._number(key)
         if number is None:
             return skate.put(None)
@@ -41,7 +41,7 @@ class RandomAccessDataset:
         return self._workers[number].find.remote([key], single=True)  # type: ignore[no-any-return]
 
     def multiget(self, keys: list[Any]) -> list[Row | None]:
-        """The rows with these keys, in this order; None where there is none."""
+        """Find the rows with these keys, in this order; None where there is none."""
         wanted: dict[int, list[int]] = {}
         for place, key in enumerate(keys):
             number = self._number(key)

@@ -88,7 +88,7 @@ class DatasetSummary:
     _values: dict[str, dict[str, Any]] = field(repr=False)  # by column, by statistic
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A row per statistic, sorted by its name, and a column per column."""
+        """Make a frame with a row per statistic, sorted by its name, and a column per column."""
         frames = try_import("pandas", "data")
         names = sorted({name for values in self._values.values() for name in values})
         columns = {
@@ -98,7 +98,7 @@ class DatasetSummary:
         return frames.DataFrame({STATISTIC: names, **columns})
 
     def get_column_stats(self, column: str) -> pandas.DataFrame:
-        """The statistics of one column, in the columns `statistic` and `value`."""
+        """Return the statistics of one column, in the columns `statistic` and `value`."""
         if column not in self._values:
             raise ValueError(
                 f"the summary has no column {column!r}; it has {sorted(self._values)}"
@@ -110,7 +110,7 @@ class DatasetSummary:
 def summarised(
     ds: Dataset, columns: Sequence[str] | None, given: Mapping[object, Aggregations] | None
 ) -> DatasetSummary:
-    """The summary of a dataset; columns of Python objects are left out."""
+    """Summarise a dataset; columns of Python objects are left out."""
     schema = ds.schema()
     if schema is None:
         raise ValueError("a summary needs columns; the dataset is empty")
@@ -134,7 +134,7 @@ def summarised(
 
 
 def _entries(aggregation: agg.AggregateFnV2, value: object) -> dict[str, Any]:
-    """What has several values has an entry for each."""
+    """Make one entry, or an entry for each of several values."""
     name = aggregation.get_agg_name()
     if isinstance(value, list):
         return {f"{name}[{number}]": each for number, each in enumerate(value)}

@@ -54,7 +54,7 @@ class AggregateFn:
         return self._init(key)
 
     def add(self, state: Any, block: Block) -> Any:
-        """The state after one more block."""
+        """Return the state after one more block."""
         if self._block is not None:
             return self._block(state, block)
         assert self._row is not None
@@ -69,21 +69,22 @@ class AggregateFn:
         return self._finalize(state)
 
     def output_field(self, input_schema: pa.Schema) -> pa.Field | None:
-        """Name and type of the result, if they follow from the schema alone."""
+        """Return name and type of the result, if they follow from the schema alone."""
         return None
 
     def arrow(self) -> tuple[object, str, object] | None:
-        """(column, hash aggregation of Arrow, its options), if that gives the same result."""
+        """Return a column, a hash aggregation of Arrow and its options, if that gives the same
+        result."""
         return None
 
     def finished(self, column: pa.ChunkedArray, counts: pa.ChunkedArray) -> pa.ChunkedArray:
-        """What Arrow's aggregation gave, in final form; `counts` are the values of each group, if
-        `needs_counts`."""
+        """Bring what Arrow's aggregation gave into final form; `counts` are the values of each
+        group, if `needs_counts`."""
         return column
 
 
 def unfit(what: str, columns: Sequence[str], block: Block) -> TypeError:
-    """The error for columns of types that Arrow cannot do this with."""
+    """Make the error for columns of types that Arrow cannot do this with."""
     kinds = ", ".join(f"column {name!r} is {type_text(block[name].type)}" for name in columns)
     return TypeError(
         f"cannot compute {what}: {kinds}; convert what is no number with map_batches before"
@@ -122,19 +123,19 @@ class AggregateFnV2(AggregateFn):
         return self.ignore_nulls
 
     def get_target_column(self) -> str | None:
-        """The column that is aggregated; None for all."""
+        """Return the column that is aggregated; None for all."""
         return self.on
 
     def get_agg_name(self) -> str:
-        """What it computes, as "sum" for one that is named sum(x)."""
+        """Return what it computes, as "sum" for one that is named sum(x)."""
         return self.name.partition("(")[0]
 
     def aggregate_block(self, block: Block) -> object:
-        """The state of one block."""
+        """Compute the state of one block."""
         raise TypeError(f"{type(self).__name__} must override aggregate_block")
 
     def combine(self, current_accumulator: Any, new: Any) -> object:
-        """The state of both."""
+        """Combine two states into that of both."""
         raise TypeError(f"{type(self).__name__} must override combine")
 
     def zero(self, key: object = None) -> object:
@@ -149,7 +150,7 @@ class AggregateFnV2(AggregateFn):
             raise unfit(self.name, [self.on] if self.on else [], block) from None
 
     def merge(self, a: Any, b: Any) -> object:
-        """None is a state without values: it does not count."""
+        """Combine two states; None is one without values and does not count."""
         if a is None or b is None:
             return b if a is None else a
         return self.combine(a, b)
@@ -181,7 +182,7 @@ class BuiltinAggregate(AggregateFnV2):
         return None
 
     def _known(self, result: object) -> object:
-        """A result that NaN among the values has spoiled is a missing one, as in Ray, unless
+        """Return None for a result that NaN among the values has spoiled, as Ray does, unless
         missing ones count."""
         return None if self.ignore_nulls and is_nan(result) else result
 

@@ -227,7 +227,7 @@ class ZeroPercentage(_Percentage):
 
 
 def _digest(value: object) -> int:
-    """The same in every process, unlike hash()."""
+    """Compute a number that is the same in every process, unlike hash()."""
     return int.from_bytes(hashlib.blake2b(repr(value).encode(), digest_size=7).digest(), "big")
 
 
@@ -247,7 +247,7 @@ class _Fields(tuple[tuple[str, Any], ...]):
 
 
 def hashable(value: object) -> object:
-    """The value as it can be counted: lists and arrays as tuples."""
+    """Return the value as it can be counted: lists and arrays as tuples."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if isinstance(value, dict):
@@ -256,7 +256,7 @@ def hashable(value: object) -> object:
 
 
 def shown(value: object) -> object:
-    """What was made hashable, as users see it: dictionaries again."""
+    """Return what was made hashable as users see it: dictionaries again."""
     if isinstance(value, _Fields):
         return {name: shown(inner) for name, inner in value}
     return tuple(map(shown, value)) if isinstance(value, tuple) else value

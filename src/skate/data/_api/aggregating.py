@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from skate._core.plain_errors import methods_failing_plainly
 from skate.data import aggregate as agg
 from skate.data._aggregates.values import as_lists
 from skate.data._api.consuming import Consuming
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from skate.data.stats import DatasetSummary
 
 
+@methods_failing_plainly
 class Aggregating(Consuming):
     """Results are computed block by block and joined: the rows never have to be in memory."""
 
@@ -184,7 +186,7 @@ class Aggregating(Consuming):
         on: str | Sequence[str] | None,
         **arguments: object,
     ) -> object:
-        """One number for one column; a dictionary for several."""
+        """Compute one number for one column; a dictionary for several."""
         columns = self._aggregated_columns(make, on)
         if not columns:
             return None
@@ -199,8 +201,8 @@ class Aggregating(Consuming):
         on: str | Sequence[str] | None,
         exclude: Sequence[str] = (),
     ) -> list[str]:
-        """The columns that are meant: those given, or all that hold numbers; where the smallest or
-        greatest value is asked for, also those of text and times."""
+        """Find the columns that are meant: those given, or all that hold numbers; where the
+        smallest or greatest value is asked for, also those of text and times."""
         schema = self.schema()
         if schema is None:
             return []
@@ -216,7 +218,7 @@ class Aggregating(Consuming):
         return [name for name, kind in pairs if name not in exclude and fits(kind)]
 
     def _only(self, columns: Sequence[str] | None) -> Dataset:
-        """The columns that are needed, so that files are not read for others; None: all."""
+        """Select the columns that are needed, so that files are not read for others; None: all."""
         rows = self._with(self._plan)
         return rows if columns is None else rows.select_columns(columns)
 

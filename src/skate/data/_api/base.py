@@ -13,6 +13,7 @@ from skate._core.argument_checks import whole_number, wrong_type
 from skate._core.nearest import nearest_names
 from skate.data._api.iterating import Iterating
 from skate.data._arrow.blocks import Block, check_columns
+from skate.data._early_start import expect_tasks
 from skate.data._execution.bundles import Bundle
 from skate.data._execution.compute import ActorPoolStrategy, choose_compute
 from skate.data._execution.early_exit import close_early
@@ -73,7 +74,7 @@ class Core(Iterating):
         return execute(node or self._plan, self._context, self._new_stats())
 
     def _new_stats(self) -> ExecutionStats:
-        """Statistics that are empty."""
+        """Return statistics that are empty, new ones if those of this dataset were used."""
         if self._stats is None or self._stats.stages or self._stats.wall_seconds is not None:
             self._stats = ExecutionStats()
         return self._stats
@@ -139,16 +140,17 @@ class Core(Iterating):
         min_rows: int = 0,
         keeps_rows: bool = False,
     ) -> Dataset:
-        """The dataset after one more step; with a user's function it runs in tasks or actors."""
+        """Return the dataset after one more step; with a user's function it runs in tasks or
+        actors."""
         options = _worker_options(remote_args or {})
         chosen = None
         if udf is not None:
             chosen = choose_compute(compute, concurrency, udf.is_class, udf.name)
+            expect_tasks(*self._modules_of_sources(), *getattr(step, "imports", ()))
             try:
                 check_place(options, isinstance(chosen, ActorPoolStrategy))
-            except ValueError:
-                _check_misspelt(label, options)
-                raise
+            except ValueError as error:
+                raise (_misspelt(label, options) or error) from None
         elif compute is not None or concurrency is not None or options:
             chosen = choose_compute(compute, concurrency, False, label)
         node = plan.Map(
@@ -156,9 +158,16 @@ class Core(Iterating):
         )
         return self._with(node)
 
+    def _modules_of_sources(self) -> Iterator[str]:
+        """Yield what tasks import that read, and see rows as Python does."""
+        for node in plan.walk(self._plan):
+            if isinstance(node, plan.Read):
+                yield type(node.source).__module__
+                yield from node.source.imports
+
 
 def blocks_wanted(parallelism: int, override_num_blocks: int | None) -> int | None:
-    """One number from the two spellings; None: as seems best."""
+    """Read the number of blocks from its two spellings; None: as seems best."""
     if override_num_blocks is not None:
         check_blocks("override_num_blocks", override_num_blocks)
         return override_num_blocks
@@ -169,7 +178,7 @@ def blocks_wanted(parallelism: int, override_num_blocks: int | None) -> int | No
 
 
 def tasks_wanted(concurrency: int | None) -> int | None:
-    """How many tasks of a reader run at a time; None: as seems best."""
+    """Check how many tasks of a reader run at a time; None: as seems best."""
     if concurrency is not None:
         check_least("concurrency", concurrency, 1)
     return concurrency
@@ -191,13 +200,13 @@ def check_least(name: str, number: int, least: int) -> None:
 
 
 def given_options(remote_args: dict[str, object]) -> dict[str, Any]:
-    """Those that have a value."""
+    """Return those options that have a value."""
     return {name: value for name, value in remote_args.items() if value is not None}
 
 
 def _worker_options(remote_args: dict[str, object]) -> dict[str, object]:
-    """Those that are given, and those that `ray_remote_args_fn` gives. Ray calls that function for
-    each worker; here all workers of a step are alike, and it is called once."""
+    """Collect the options that are given, and those that `ray_remote_args_fn` gives. Ray calls
+    that function for each worker; here all workers of a step are alike, and it is called once."""
     options = given_options(remote_args)
     make = options.pop("ray_remote_args_fn", None)
     return options if make is None else {**options, **make()}
@@ -219,11 +228,12 @@ _OF_MAPS = (
 )  # fmt: skip
 
 
-def _check_misspelt(label: str, options: dict[str, object]) -> None:
-    """Raise for an option that looks like an argument of maps."""
+def _misspelt(label: str, options: dict[str, object]) -> ValueError | None:
+    """Return the error for an option that looks like an argument of maps, if one does."""
     for name in options:
         for meant in nearest_names(name, _OF_MAPS, 1):
-            raise ValueError(f"{label} has no argument {name!r}: did you mean {meant!r}?")
+            return ValueError(f"{label} has no argument {name!r}: did you mean {meant!r}?")
+    return None
 
 
 def check_unused(method: str, own: Sequence[str], remote_args: dict[str, object]) -> None:

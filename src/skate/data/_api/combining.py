@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from skate._core.plain_errors import methods_failing_plainly
 from skate.data._api.base import Core, check_blocks, check_least, check_unused
 from skate.data._execution.exchange import (
     RandomizeBlocks,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from skate.data.dataset import Dataset
 
 
+@methods_failing_plainly
 class Combining(Core):
     """Operations that look at all rows."""
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import skate
 from skate._core.notebooks import html_table
 from skate._core.optional_imports import try_import
+from skate._core.plain_errors import methods_failing_plainly
 from skate.data._api.base import Core, check_least
 from skate.data._api.table_text import rows_shown, table_text
 from skate.data._arrow.blocks import (
@@ -26,7 +27,7 @@ from skate.data._arrow.blocks import (
 )
 from skate.data._arrow.schema import Schema
 from skate.data._execution.batching import batch_from
-from skate.data._execution.bundles import Bundle, Hoard, table_of
+from skate.data._execution.bundles import Bundle, BundleBuffer, table_of
 from skate.data._execution.exchange import Union
 from skate.data._execution.executor import execute
 from skate.data._execution.stats import ExecutionStats
@@ -60,6 +61,7 @@ class NoLengthError(TypeError, AttributeError):
     """Datasets have no length that is known. Ray raises an AttributeError."""
 
 
+@methods_failing_plainly
 class Consuming(Core):
     """These execute the plan."""
 
@@ -82,8 +84,8 @@ class Consuming(Core):
         return list(first._rows())
 
     def _first(self, limit: int) -> Dataset:
-        """The first rows. What their execution did is what `stats` of this dataset tells, unless
-        it is in memory: then it goes on telling how it came there."""
+        """Return the first rows. What their execution did is what `stats` of this dataset tells,
+        unless it is in memory: then it goes on telling how it came there."""
         first = self._with(plan.Limit(self._plan, limit))
         first._stats = ExecutionStats()
         if self._stats is None or not isinstance(self._plan, plan.Input):
@@ -243,10 +245,10 @@ class Consuming(Core):
 
     def _kept_bundles(self) -> list[Bundle]:
         """Execute now; beyond a share of memory, rows are in the object store."""
-        hoard = Hoard(self._context.sort_memory_bytes)
+        buffer = BundleBuffer(self._context.sort_memory_bytes)
         for bundle in self._bundles():
-            hoard.add(bundle)
-        return hoard.bundles
+            buffer.add(bundle)
+        return buffer.bundles
 
     # -- facts ----------------------------------------------------------------------------------
 
@@ -270,7 +272,7 @@ class Consuming(Core):
         return sum(bundle.rows for bundle in execute(node, self._context))
 
     def _totals(self, functions: Sequence[AggregateFn]) -> list[Any] | None:
-        """Results of aggregations of all rows, if those are in files that Polars reads."""
+        """Compute aggregations of all rows, if those are in files that Polars reads."""
         stats = ExecutionStats()
         found = totals_of(self._plan, functions, self._context)
         if found is not None:
@@ -305,7 +307,7 @@ class Consuming(Core):
         return Schema(self._known_schema)
 
     def _common_schema(self, fetch_if_missing: bool) -> pa.Schema | None:
-        """That of several datasets one after the other."""
+        """Find the schema of several datasets one after the other."""
         found = [self._with(part).schema(fetch_if_missing) for part in self._plan.inputs]
         known = [schema.base_schema for schema in found if schema is not None]
         if not known or (len(known) < len(found) and not fetch_if_missing):
@@ -382,7 +384,7 @@ class Consuming(Core):
         return f"{head}\n{table_text(schema, bundles)}\n(Showing {shown} of {count} rows)"
 
     def _tree(self, node: plan.Node) -> str:
-        """The operations down to what has rows, as text."""
+        """Write the operations down to what has rows, as text."""
         if isinstance(node, (plan.Read, plan.Input)):
             return self._source_text(node)
         lines = [node.name]
@@ -442,7 +444,8 @@ def _selects_nothing(node: plan.Node) -> bool:
 
 
 def _stored_schema(node: plan.Node) -> pa.Schema | None:
-    """That of the first rows of what is materialized, unless they went with their session."""
+    """Return the schema of the first rows of what is materialized, unless they went with their
+    session."""
     bundles = node.bundles if isinstance(node, plan.Input) else ()
     first = next((bundle for bundle in bundles if bundle.rows), None)
     if first is None or not skate.is_initialized():

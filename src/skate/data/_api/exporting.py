@@ -12,6 +12,7 @@ import pyarrow as pa
 
 import skate
 from skate._core.optional_imports import try_import
+from skate._core.plain_errors import methods_failing_plainly
 from skate.data._api.consuming import Consuming
 from skate.data._arrow.blocks import pandas_of
 from skate.data._execution.bundles import Bundle
@@ -58,13 +59,14 @@ class RefBundle:
 
 
 def ref_bundles(bundles: Iterator[Bundle]) -> Iterator[RefBundle]:
-    """References to blocks as they come."""
+    """Yield references to blocks as they come."""
     for bundle in bundles:
         stored = bundle.stored()
         assert stored.ref is not None
         yield RefBundle((BlockEntry(stored.ref, BlockMetadata(stored.rows, stored.size)),))
 
 
+@methods_failing_plainly
 class Exposing(Consuming):
     """For programs that work with blocks, plans and other libraries."""
 
@@ -73,7 +75,7 @@ class Exposing(Consuming):
         return ref_bundles(self._bundles())
 
     def get_internal_block_refs(self) -> list[skate.ObjectRef[pa.Table]]:
-        """References to all blocks."""
+        """Return references to all blocks."""
         return [ref for bundle in self.iter_internal_ref_bundles() for ref in bundle.block_refs]
 
     @property
@@ -88,7 +90,7 @@ class Exposing(Consuming):
         return self._id
 
     def _get_uuid(self) -> str:
-        """The name under which Ray's own tests ask for it."""
+        """Return the id of the dataset, under the name by which Ray's own tests ask for it."""
         return self.get_dataset_id()
 
     def _set_uuid(self, uuid: str) -> None:
@@ -169,7 +171,8 @@ class Exposing(Consuming):
 
 
 def _frame_of(block: skate.ObjectRef[pa.Table] | pa.Table) -> object:
-    """Dask on skate puts values in place of references before a task runs; Dask alone does not."""
+    """Convert a block to a frame. Dask on skate puts values in place of references before a task
+    runs; Dask alone does not."""
     return pandas_of(skate.get(block) if isinstance(block, skate.ObjectRef) else block)
 
 

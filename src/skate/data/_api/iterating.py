@@ -41,7 +41,7 @@ class Iterating(RowsAndBatches):
     """Rows and batches, and batches in the forms that frameworks take."""
 
     def _obeying(self, context: DataContext) -> Iterating:
-        """The same rows, by other settings where it is here that they are computed."""
+        """Return the same rows, by other settings where it is here that they are computed."""
         return self
 
     @overload
@@ -360,14 +360,15 @@ def _check_forms(
 
 
 def owned(batch: object) -> Any:
-    """Arrays in memory of their own: torch writes into what it is given, read-only or not."""
+    """Copy arrays that have no memory of their own: torch writes into what it is given, read-only
+    or not."""
     if not isinstance(batch, dict):
         return batch
     return {name: array if array.flags.owndata else array.copy() for name, array in batch.items()}
 
 
 def padded(batch: dict[str, Any], rows: int, paddings: Any) -> dict[str, Any]:
-    """The batch with as many rows as it takes, of constant values."""
+    """Fill the batch up to so many rows with constant values."""
     import numpy as np
 
     def fill(name: str, array: Any) -> Any:

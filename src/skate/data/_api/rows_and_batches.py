@@ -46,10 +46,11 @@ class RowsAndBatches(ABC):
 
     @abstractmethod
     def _blocks(self) -> Iterator[Block]:
-        """All blocks, once, from the beginning."""
+        """Yield all blocks, once, from the beginning."""
 
     def _blocks_ahead(self) -> Iterator[Block]:
-        """The same for callers that may rest: where others compute them, they go on meanwhile."""
+        """Yield the same for callers that may rest: where others compute them, they go on
+        meanwhile."""
         return self._blocks()
 
     @abstractmethod
@@ -57,44 +58,45 @@ class RowsAndBatches(ABC):
         """Return the names and types of the columns; None if there is no row to see them from."""
 
     def _settings(self) -> DataContext:
-        """What its executions obey."""
+        """Return the settings that its executions obey."""
         return DataContext.get_current()
 
     def _shows_kept_blocks(self) -> bool:
-        """Whether somebody may look at the same blocks again."""
+        """Return whether somebody may look at the same blocks again."""
         return False
 
     def _repeatable(self) -> bool:
-        """Whether all iterations, in whatever process, give the same rows in the same order."""
+        """Return whether all iterations, in whatever process, give the same rows in the same
+        order."""
         return False
 
     def _keeps_order(self) -> bool:
-        """Whether all iterations of this process do."""
+        """Return whether all iterations of this process give the same rows in the same order."""
         return False
 
     # -- going on where an iteration was --------------------------------------------------------
 
     def _resumable(self) -> bool:
-        """Whether another run can go on where an iteration was."""
+        """Return whether another run can go on where an iteration was."""
         return False
 
     def _cursor(self, start: Mapping[str, object] | None = None) -> BlockCursor:
-        """The blocks from a position on."""
+        """Return a cursor over the blocks from a position on."""
         return BlockCursor(map(bundle_of, self._blocks()), start)
 
     def _about_state(self) -> dict[str, object]:
-        """What states say besides the position."""
+        """Return what states say besides the position."""
         return {}
 
     def _next_epoch(self) -> dict[str, object]:
-        """What a state between two epochs says."""
+        """Return what a state between two epochs says."""
         return {}
 
     def _set_epoch(self, state: Mapping[str, object]) -> None:  # noqa: B027
         """Let the next iteration be the epoch that the state is of, where epochs differ."""
 
     def _start_of(self, states: Any) -> State:
-        """The position that a state, or those of all parts, is of."""
+        """Return the position that a state, or those of all parts, is of."""
         return dict(states if isinstance(states, Mapping) else states[0])
 
     def iter_rows(self, *, prefetch_blocks: int = 0) -> Iterable[Row]:
@@ -117,7 +119,8 @@ class RowsAndBatches(ABC):
         blocks = self._blocks_ahead()
         if self._shows_kept_blocks():
             blocks = map(detached, blocks)
-        return (row for block in blocks for row in rows_of(block, plain))
+        # Rows that have lost all their columns are counted, but there is nothing to hand out.
+        return (row for block in blocks if block.num_columns for row in rows_of(block, plain))
 
     @overload
     def iter_batches(
@@ -192,7 +195,7 @@ class RowsAndBatches(ABC):
 
 
 def _selected(blocks: Iterator[Block], columns: Sequence[str] | None) -> Iterator[Block]:
-    """The blocks with these columns only; None: with all."""
+    """Select these columns of the blocks; None: all."""
 
     def select(block: Block) -> Block:
         check_columns(wanted, block.column_names)

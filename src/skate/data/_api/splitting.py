@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from skate._core.plain_errors import methods_failing_plainly
 from skate.data._api.base import check_blocks, check_unused
 from skate.data._api.consuming import Consuming
 from skate.data._arrow.blocks import Block, check_columns
 from skate.data._arrow.compute import pc
 from skate.data._arrow.dictionaries import without_dictionary
 from skate.data._arrow.hashing import hashed
-from skate.data._execution.bundles import Bundle, Hoard, bundle_of, table_of
+from skate.data._execution.bundles import Bundle, BundleBuffer, bundle_of, table_of
 from skate.data._expressions.expression import Expr, col
 from skate.data._expressions.generated import random
 from skate.data._plan import nodes as plan
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from skate.data.iterator import DataIterator
 
 
+@methods_failing_plainly
 class Splitting(Consuming):
     """Parts keep the order of rows."""
 
@@ -75,7 +77,10 @@ class Splitting(Consuming):
         """
         ordered = list(indices)
         if not ordered or ordered != sorted(ordered) or ordered[0] < 0:
-            raise ValueError(f"indices must be sorted numbers of at least 0; got {ordered}")
+            raise ValueError(
+                "indices must be sorted, and positive or 0, and there must be one at least; "
+                f"got {ordered}"
+            )
         kept = self.materialize()
         total = kept.count()
         ends = [0, *(min(index, total) for index in ordered), total]
@@ -96,7 +101,7 @@ class Splitting(Consuming):
         """
         if not proportions or min(proportions) <= 0 or sum(proportions) >= 1:
             raise ValueError(
-                f"proportions are positive and their sum is less than 1; got {list(proportions)}"
+                f"proportions must be positive, and their sum less than 1; got {list(proportions)}"
             )
         kept = self.materialize()
         total = kept.count()
@@ -134,7 +139,7 @@ class Splitting(Consuming):
         if stratify is not None:
             if shuffle:
                 raise ValueError(
-                    "stratify and shuffle exclude each other; shuffle first: "
+                    "Cannot specify both 'shuffle=True' and 'stratify'; shuffle first: "
                     "ds.random_shuffle().train_test_split(..., stratify=...)"
                 )
             return _stratified(rows, stratify, test_size)
@@ -177,13 +182,19 @@ class Splitting(Consuming):
         own = ("test_size", "split_type", "hash_column", "seed")
         check_unused("streaming_train_test_split", own, ray_remote_kwargs)
         if not 0 < test_size < 1:
-            raise ValueError(f"test_size is a share between 0 and 1; got {test_size}")
+            raise ValueError(f"test_size must be between 0 and 1, as a share; got {test_size}")
         if split_type not in ("random", "hash"):
-            raise ValueError(f"split_type takes 'random' or 'hash'; got {split_type!r}")
-        if split_type == "hash" and (hash_column is None or seed is not None):
-            raise ValueError("a hash split needs hash_column, and takes no seed")
+            raise ValueError(
+                f"Invalid split type: {split_type}; split_type takes 'random' or 'hash'"
+            )
+        if split_type == "hash" and hash_column is None:
+            raise ValueError("hash_column is required for hash split: name a column")
+        if split_type == "hash" and seed is not None:
+            raise ValueError("seed is not supported for hash split, which draws nothing")
         if split_type == "random" and hash_column is not None:
-            raise ValueError("hash_column is for split_type='hash'")
+            raise ValueError(
+                "hash_column is not supported for random split; say split_type='hash'"
+            )
         return _by_draw(self._with(self._plan), test_size, hash_column, seed)
 
     def streaming_split(
@@ -217,7 +228,7 @@ DRAW = "__skate_draw"
 def _by_draw(
     rows: Dataset, test_size: float, hash_column: str | None, seed: int | None
 ) -> tuple[Dataset, Dataset]:
-    """A number from 0 to 1 for each row, the same in both datasets, decides."""
+    """Split by a number from 0 to 1 for each row, which is the same in both datasets."""
     if hash_column is not None:
         text = f"hash({hash_column!r})"
         number = Expr(lambda block: _hash_draws(block, hash_column), text, ())
@@ -254,7 +265,7 @@ def _bundles_of(kept: MaterializedDataset) -> Sequence[Bundle]:
 
 
 def _between(bundles: Sequence[Bundle], start: int, stop: int) -> tuple[Bundle, ...]:
-    """The rows from start to stop, as slices of the bundles."""
+    """Take the rows from start to stop, as slices of the bundles."""
     found = []
     place = 0
     for bundle in bundles:
@@ -285,7 +296,7 @@ def _stratified(
     labels = table_of(bundle_of(bundle.get().select([column])) for bundle in bundles)[column]
     test = _spread(labels, _test_rows(test_size, len(labels)))
     limit = rows._context.sort_memory_bytes
-    halves = Hoard(limit), Hoard(limit)
+    halves = BundleBuffer(limit), BundleBuffer(limit)
     start = 0
     for bundle in bundles:
         mask = test[start : start + bundle.rows]
@@ -296,16 +307,16 @@ def _stratified(
     return train, held_out
 
 
-def _kept(hoard: Hoard, context: DataContext) -> MaterializedDataset:
+def _kept(buffer: BundleBuffer, context: DataContext) -> MaterializedDataset:
     from skate.data.dataset import MaterializedDataset
 
-    filled = tuple(bundle for bundle in hoard.bundles if bundle.rows)
-    return MaterializedDataset(plan.Input(filled, hoard.empty().schema), context)
+    filled = tuple(bundle for bundle in buffer.bundles if bundle.rows)
+    return MaterializedDataset(plan.Input(filled, buffer.empty().schema), context)
 
 
 def _spread(labels: pa.ChunkedArray, count: int) -> Array:
-    """A mask of `count` rows, the last ones of each label, in proportion to the labels: whole rows
-    first, and one more where most of a row is missing."""
+    """Make a mask of `count` rows, the last ones of each label, in proportion to the labels: whole
+    rows first, and one more where most of a row is missing."""
     codes = pc.dictionary_encode(
         without_dictionary(labels).combine_chunks(), null_encoding="encode"
     )
@@ -323,7 +334,7 @@ def _spread(labels: pa.ChunkedArray, count: int) -> Array:
 
 
 def _apart(ends: Sequence[int]) -> list[int]:
-    """Ends of parts of which none is empty: two that coincide move apart, with all before them."""
+    """Move ends of parts that coincide apart, with all before them, so that no part is empty."""
     moved = list(ends)
     for place in range(len(moved) - 2, -1, -1):
         if moved[place] >= moved[place + 1]:

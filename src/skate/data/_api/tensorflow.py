@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 def tensors_of(batch: dict[str, Array], dtypes: object) -> dict[str, object]:
-    """A dictionary of tensors; columns of lists, or of unequal shapes, become ragged tensors."""
+    """Make a dictionary of tensors; columns of lists, or of unequal shapes, become ragged
+    tensors."""
     tf = try_import("tensorflow", "tensorflow")
     check_given(dtypes, list(batch))
     found = {}
@@ -67,7 +68,7 @@ class Groups:
                 self._specs[place] = self._whole(place, found)
 
     def dataset(self, arrays: Iterable[dict[str, object]]) -> Any:
-        """A tf.data.Dataset with one element per batch."""
+        """Make a tf.data.Dataset with one element per batch."""
         tf = try_import("tensorflow", "tensorflow")
         specs = [self._spec_by_key(place) for place in range(len(self._columns))]
 
@@ -109,7 +110,7 @@ def _by_key(group: Any) -> dict[str, str]:
 def side_by_side(
     arrays: Iterable[dict[str, object]], features: object, label: str | None, signature: object
 ) -> Any:
-    """A tf.data.Dataset of tensors with a column for each column of the batch."""
+    """Make a tf.data.Dataset of tensors with a column for each column of the batch."""
     tf = try_import("tensorflow", "tensorflow")
 
     def generate() -> Iterator[Any]:
@@ -142,7 +143,7 @@ def _generated(
 
 
 def _spec_of(tf: ModuleType, name: str, type_: pa.DataType) -> object:
-    """How TensorFlow describes batches of a column."""
+    """Describe batches of a column as TensorFlow does."""
     if is_fixed_tensor(type_):
         dtype = _dtype_of(tf, name, type_.value_type)
         return tf.TensorSpec((None, *type_.shape), dtype, name=name)
@@ -185,7 +186,7 @@ def _dtype_of(tf: ModuleType, name: str, type_: pa.DataType) -> object:
 
 
 def _tensor(tf: ModuleType, name: str, array: Any, spec: Any) -> object:
-    """A batch of a column, as the spec says."""
+    """Convert a batch of a column to the tensor that the spec describes."""
     if isinstance(spec, tf.RaggedTensorSpec):
         return _ragged(tf, name, array, spec)
     if _holds_arrays(array) and len({np.shape(row) for row in array}) == 1:

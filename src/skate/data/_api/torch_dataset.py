@@ -58,8 +58,8 @@ class FeaturesAndLabels(torch.utils.data.IterableDataset[Any]):
         self.arrays.load_state_dict(state_dict)
 
     def _share(self) -> Iterator[dict[str, Any]]:
-        """The batches; in a worker of a DataLoader, every n-th of them: each worker has a copy of
-        this and goes through all."""
+        """Iterate over the batches; in a worker of a DataLoader, over every n-th of them: each
+        worker has a copy of this and goes through all."""
         worker = torch.utils.data.get_worker_info()
         if worker is None or worker.num_workers == 1:
             return iter(self.arrays)

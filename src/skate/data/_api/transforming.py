@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Concatenate, TypeAlias, cast
 
+from skate._core.plain_errors import methods_failing_plainly
 from skate.data._api.base import Core, check_least
 from skate.data._arrow.blocks import Row, check_format, check_unique
 from skate.data._execution.batching import check_batch_size
@@ -45,6 +46,7 @@ Arguments = Iterable[Any] | None
 Keywords = dict[str, Any] | None
 
 
+@methods_failing_plainly
 class Transforming(Core):
     """Lazy: nothing runs until rows are asked for."""
 
@@ -110,19 +112,20 @@ class Transforming(Core):
             batch_size: Rows of a batch; None makes a batch of each block. Functions with
                 `num_gpus` need one, since the memory of a GPU rarely holds a block and what a
                 model makes of it.
-            compute: As in `map`.
+            compute: A `TaskPoolStrategy` or `ActorPoolStrategy`: where it runs; by default in
+                tasks, and a class in actors.
             batch_format: "numpy" (the default: a dictionary of arrays), "pandas", "pyarrow" or
                 "polars".
             zero_copy_batch: Whether batches may be read-only; if not, they are copies that can be
                 changed in place.
-            fn_args: As in `map`.
-            fn_kwargs: As in `map`.
-            fn_constructor_args: As in `map`.
-            fn_constructor_kwargs: As in `map`.
-            concurrency: As in `map`.
+            fn_args: More positional arguments of the function.
+            fn_kwargs: More keyword arguments of the function.
+            fn_constructor_args: Positional arguments of the class.
+            fn_constructor_kwargs: Keyword arguments of the class.
+            concurrency: How many tasks or actors at a time; of actors also (smallest, largest).
             udf_modifying_row_count: Whether it may return more or fewer rows than it got; if not,
                 a limit after it is applied before it.
-            **remote_args: As in `map`.
+            **remote_args: Options of tasks and actors, such as `num_cpus` and `num_gpus`.
 
         Raises:
             ValueError: If there are GPUs and no `batch_size`, or there is no such format.
@@ -414,6 +417,8 @@ class Transforming(Core):
         self, exprs: Mapping[str, Expr], compute: object, remote_args: dict[str, object]
     ) -> Dataset:
         for name, expression in exprs.items():
+            if not isinstance(name, str):
+                raise TypeError(f"the name of a column is text; got {name!r}")
             if not isinstance(expression, Expr):
                 raise TypeError(
                     f"column {name!r} takes an expression, such as col('x') * 2; "
@@ -437,8 +442,8 @@ class Transforming(Core):
         remote_args: dict[str, object],
         keeps_rows: bool = False,
     ) -> Dataset:
-        """A step made of expressions. Those that count rows need the blocks one after another, and
-        users' functions processes of their own."""
+        """Add a step made of expressions. Those that count rows need the blocks one after another,
+        and users' functions processes of their own."""
         expressions = list(expressions)
         if any(expression.counts_rows for expression in expressions):
             return self._with(Counted((self._plan,), step, label))
@@ -480,7 +485,7 @@ class Transforming(Core):
             100
         """
         if not 0 <= fraction <= 1:
-            raise ValueError(f"fraction takes a number from 0 to 1; got {fraction}")
+            raise ValueError(f"Fraction must be between 0 and 1; got {fraction}")
         if self._plan.initial_num_blocks() == 0:
             raise ValueError("random_sample: Cannot sample from an empty Dataset")
         return self._with(Sample((self._plan,), fraction, numpy_seed(seed)))
@@ -546,35 +551,44 @@ class AddColumn:
         return batch.with_columns(value.alias(self.column))
 
 
-def _names(method: str, cols: object) -> tuple[str, ...]:
+def _names(method: str, cols: object, argument: str = "cols") -> tuple[str, ...]:
     if not isinstance(cols, (str, Iterable)):
-        raise TypeError(f"{method} requires names of columns; got {cols!r}")
+        raise TypeError(
+            f"{method} requires {argument!r} to be a string or a list of strings; got {cols!r}"
+        )
     names = (cols,) if isinstance(cols, str) else tuple(cols)
     for name in names:
         if not isinstance(name, str):
-            raise ValueError(f"{method} requires names of columns; got {name!r}")
+            raise ValueError(
+                f"{method} requires all elements of {argument!r} to be strings; got {name!r}"
+            )
     if len(set(names)) < len(names):
-        raise ValueError(f"{method} expects unique column names; got {list(names)}")
+        raise ValueError(
+            f"{method} expects unique column names; got {list(names)}, expected unique column "
+            f"names such as {list(dict.fromkeys(names))}"
+        )
     return names
 
 
 def _new_names(names: Mapping[str, str] | Sequence[str]) -> Any:
-    """Pairs of old and new names, or the new ones alone."""
+    """Check the names, and return pairs of old and new ones, or the new ones alone."""
     if isinstance(names, str):
         raise TypeError(
             "rename_columns takes a dictionary of old and new names, or a list of one name per "
             f"column; got {names!r}"
         )
     if isinstance(names, Mapping):
-        _names("rename_columns", list(names))
-    new = _names("rename_columns", list(names.values()) if isinstance(names, Mapping) else names)
+        _names("rename_columns", list(names), "names")
+    given = list(names.values()) if isinstance(names, Mapping) else names
+    new = _names("rename_columns", given, "names")
     if not new:
         raise ValueError("rename_columns requires at least one name")
     return tuple(names.items()) if isinstance(names, Mapping) else new
 
 
 def _by_name(given: Any) -> Iterable[tuple[str, Expr]]:
-    """The expressions of one argument of `with_columns` by the names of the columns they make."""
+    """Return the expressions of one argument of `with_columns` by the names of the columns they
+    make."""
     if isinstance(given, Mapping):
         return given.items()
     listed = [given] if isinstance(given, Expr) else list(given)

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from skate._core.nearest import nearest_names
 from skate._core.optional_imports import try_import
+from skate._core.plain_errors import methods_failing_plainly
 from skate.data._api.consuming import Consuming
 from skate.data._arrow.blocks import (
     Block,
@@ -38,7 +39,15 @@ from skate.data._io.resumable import (
     write_stage,
 )
 from skate.data._io.row_checkpoints import WriteRun, run_of_write, warn_without_ids
-from skate.data._io.sinks import Datasink, FilenameProvider, SaveMode, UniqueNames, WriteResult
+from skate.data._io.sinks import (
+    Datasink,
+    FilenameProvider,
+    SaveMode,
+    UniqueNames,
+    WriteResult,
+    name_of_block,
+    name_of_row,
+)
 
 if TYPE_CHECKING:
     from skate.data._io.paths import PathLike
@@ -46,6 +55,7 @@ if TYPE_CHECKING:
 _RESUMED = "resume=True, which has notes of its own"
 
 
+@methods_failing_plainly
 class Writing(Consuming):
     """Keywords of all that write files: filesystem, try_create_dir, filename_provider,
     min_rows_per_file (num_rows_per_file; blocks are put together, not cut), max_rows_per_file,
@@ -75,7 +85,8 @@ class Writing(Consuming):
             schema: What types the columns have; None keeps them.
             **options: `filesystem`, `mode` ("append", "overwrite", "error" or "ignore"),
                 `try_create_dir`, `filename_provider`, `min_rows_per_file`, `max_rows_per_file`,
-                `arrow_open_stream_args`, `concurrency`; others go to pyarrow.parquet.write_table.
+                `arrow_open_stream_args`, `concurrency`, `resume` (True: run after a kill, it goes
+                on where it was); others go to pyarrow.parquet.write_table.
 
         Example:
             >>> import tempfile
@@ -87,6 +98,8 @@ class Writing(Consuming):
         from pyarrow import parquet
 
         files = _FileOptions(path, options)
+        if "compression" in files.stream:  # of the columns: a compressed file is no Parquet file
+            files.rest["compression"] = files.stream.pop("compression")
         style, rest = partition_style(partitioning_flavor), files.rest
 
         def write(block: Block, file: object, number: str) -> None:
@@ -187,9 +200,17 @@ class Writing(Consuming):
         Args:
             path: The folder, on any file system; one file per block is written into it.
             **options: Those of `write_parquet`; others go to pyarrow.orc.write_table.
+
+        Raises:
+            ValueError: If `arrow_open_stream_args` would compress the file as a whole.
         """
         try_import("pyarrow.orc", "data")
         files = _FileOptions(path, options)
+        if "compression" in files.stream:
+            raise ValueError(
+                f"a compressed file is no ORC file; got arrow_open_stream_args={files.stream!r}: "
+                "write_orc(path, compression='zstd') compresses what is inside"
+            )
 
         rest = files.rest
 
@@ -414,7 +435,7 @@ class _FileOptions:
         self.rows: int | None = older if rows is None else rows
         self.most: int | None = take("max_rows_per_file", None)
         _check_rows(self.rows, self.most)
-        self.stream: dict[str, Any] = take("arrow_open_stream_args", None) or {}
+        self.stream: dict[str, Any] = dict(take("arrow_open_stream_args", None) or {})
         # Files are written by threads of this process, unless the write can be resumed.
         self.remote_args: dict[str, Any] | None = take("ray_remote_args", None)
         self.resume: bool = take("resume", False)
@@ -468,7 +489,7 @@ def _check_rows(least: int | None, most: int | None) -> None:
 def at_least(
     blocks: Iterable[Block], rows: int | None, size: int | None = None
 ) -> Iterator[Block]:
-    """Neighbouring blocks put together until there are so many rows and bytes; without both, as
+    """Join neighbouring blocks until there are so many rows and bytes; without both, yield them as
     they come."""
     held: list[Block] = []
     rows_held = bytes_held = 0
@@ -512,8 +533,9 @@ def _by_folder(
     write_uuid: str,
     number: int,
 ) -> Iterator[tuple[str, Block]]:
-    """The names of the files of a block, and their rows without the columns that names say."""
-    name = names.get_filename_for_block(block, write_uuid, number, 0)
+    """Yield the names of the files of a block, and their rows without the columns that names
+    say."""
+    name = name_of_block(names, block, write_uuid, number)
     if not by:
         yield name, block
         return
@@ -528,7 +550,7 @@ def _by_folder(
 def _by_row(
     names: FilenameProvider, block: Block, write_uuid: str, number: int
 ) -> Iterator[tuple[str, Block]]:
-    """A name for each row."""
+    """Yield a name for each row, and the row as a block."""
     for index, row in enumerate(rows_of(block, plain=False)):
-        name = names.get_filename_for_row(row, write_uuid, number, 0, index)
+        name = name_of_row(names, row, write_uuid, number, index)
         yield name, block.slice(index, 1)

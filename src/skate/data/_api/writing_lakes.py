@@ -9,17 +9,23 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from skate._core.optional_imports import try_import
+from skate._core.plain_errors import methods_failing_plainly
 from skate.data._api.consuming import Consuming
-from skate.data._arrow.blocks import without_extensions
+from skate.data._arrow.blocks import check_columns, without_extensions
 from skate.data._execution.bundles import table_of
+from skate.data._io.file_writers import OutputExistsError
 from skate.data._io.row_checkpoints import warn_without_ids
 from skate.data._io.sinks import SaveMode
+from skate.data.sources.iceberg_filters import iceberg_filter
+from skate.data.sources.iceberg_schemas import as_required
 from skate.data.sources.lakes import EXTRA, iceberg_table
 
 if TYPE_CHECKING:
+    from skate.data._expressions.expression import Expr
     from skate.data._io.paths import PathLike
 
 
+@methods_failing_plainly
 class WritingLakes(Consuming):
     """One process writes each of them, so that there is nothing for `ray_remote_args` and
     `concurrency` to do. Tensors become lists."""
@@ -29,7 +35,7 @@ class WritingLakes(Consuming):
         path: PathLike,
         *,
         mode: SaveMode | str = SaveMode.APPEND,
-        partition_by: list[str] | None = None,
+        partition_by: list[str] | str | None = None,
         storage_options: dict[str, str] | None = None,
         schema_mode: str | None = "merge",
         name: str | None = None,
@@ -44,24 +50,36 @@ class WritingLakes(Consuming):
         Args:
             path: The table.
             mode: "append", "overwrite", "error" or "ignore".
-            partition_by: Columns by whose values the table is partitioned.
+            partition_by: Columns by whose values the table is partitioned, or the name of one.
             storage_options: Credentials and the like of the storage.
-            schema_mode: "merge" adds new columns to the table, "overwrite" replaces its schema.
+            schema_mode: "merge" adds new columns to the table, "overwrite" replaces its schema,
+                "error" refuses them.
             name: The name of a new table.
             description: What a new table says of itself.
             ray_remote_args: Without effect: one process writes.
             concurrency: Without effect, likewise.
+
+        Raises:
+            ValueError: If the table is there with mode "error", has other partitions, or has to
+                get columns with the schema mode "error"; or if `partition_by` names no column.
         """
         warn_without_ids(self._context, "write_delta, which makes one version")
         tables = try_import("deltalake", EXTRA)
         chosen = _mode(mode, "append", "overwrite", "error", "ignore")
+        place, rows = os.fspath(path), self._reader()
+        parts = [partition_by] if isinstance(partition_by, str) else partition_by
+        check_columns(parts or (), rows.schema.names)
+        if tables.DeltaTable.is_deltatable(place, storage_options):
+            table = tables.DeltaTable(place, storage_options=storage_options)
+            _check_fits_table(table, rows.schema, chosen, parts, schema_mode)
+        changes_schema = chosen in ("append", "overwrite") and schema_mode != "error"
         tables.write_deltalake(
-            os.fspath(path),
-            self._reader(),
+            place,
+            rows,
             mode=chosen,
-            partition_by=partition_by,
+            partition_by=parts,
             storage_options=storage_options,
-            schema_mode=schema_mode if chosen in ("append", "overwrite") else None,
+            schema_mode=schema_mode if changes_schema else None,
             name=name,
             description=description,
         )
@@ -73,7 +91,7 @@ class WritingLakes(Consuming):
         *,
         snapshot_properties: dict[str, str] | None = None,
         mode: SaveMode | str = SaveMode.APPEND,
-        overwrite_filter: object = None,
+        overwrite_filter: Expr | object = None,
         upsert_kwargs: dict[str, object] | None = None,
         overwrite_kwargs: dict[str, object] | None = None,
         ray_remote_args: dict[str, object] | None = None,
@@ -81,32 +99,52 @@ class WritingLakes(Consuming):
     ) -> None:
         """Write into a table of Iceberg that exists; all rows are held in memory on the way.
 
+        The table gets the columns that it lacks, which are missing from its other rows, and wider
+        types where those of the rows are wider.
+
         Args:
             table_identifier: The table, as "namespace.name".
             catalog_kwargs: What `pyiceberg.catalog.load_catalog` needs to find it.
             snapshot_properties: Notes that are kept with the snapshot.
             mode: "append", "overwrite" or "upsert".
-            overwrite_filter: Which rows are overwritten; None is all.
+            overwrite_filter: For "overwrite", which rows give way: an expression such as
+                `col("day") == 3`, or a filter of pyiceberg; None is all.
             upsert_kwargs: For "upsert", such as `{"join_cols": ...}` in place of the table's keys.
-            overwrite_kwargs: More arguments of the table's `overwrite`.
+            overwrite_kwargs: For "overwrite", more arguments of the table's `overwrite`.
             ray_remote_args: Without effect: one process writes.
             concurrency: Without effect, likewise.
+
+        Raises:
+            ValueError: If an argument belongs to another mode, or a value is missing where the
+                table wants one.
         """
         warn_without_ids(self._context, "write_iceberg, which makes one version")
         chosen = _mode(mode, "append", "overwrite", "upsert")
+        _check_fits(chosen, "upsert", upsert_kwargs=upsert_kwargs)
+        _check_fits(
+            chosen,
+            "overwrite",
+            overwrite_kwargs=overwrite_kwargs,
+            overwrite_filter=overwrite_filter,
+        )
+        which = iceberg_filter(overwrite_filter)
         table = iceberg_table(table_identifier, catalog_kwargs)
         rows = without_extensions(table_of(self._bundles()))
+        rows = as_required(rows, table.schema())
         noted = {"snapshot_properties": snapshot_properties} if snapshot_properties else {}
-        if chosen == "append":
-            table.append(rows, **noted)
-        elif chosen == "upsert":
-            table.upsert(rows, **noted, **(upsert_kwargs or {}))
-        else:
-            which = {} if overwrite_filter is None else {"overwrite_filter": overwrite_filter}
-            table.overwrite(rows, **which, **noted, **(overwrite_kwargs or {}))
+        with table.transaction() as version:
+            with version.update_schema() as update:
+                update.union_by_name(rows.schema)
+            if chosen == "append":
+                version.append(rows, **noted)
+            elif chosen == "upsert":
+                version.upsert(rows, **noted, **(upsert_kwargs or {}))
+            else:
+                given = {} if which is None else {"overwrite_filter": which}
+                version.overwrite(rows, **given, **noted, **(overwrite_kwargs or {}))
 
     def _reader(self) -> pa.RecordBatchReader:
-        """The rows as a stream of one schema."""
+        """Return the rows as a stream of one schema."""
         schema = self.schema()
         empty = pa.schema([]) if schema is None else schema.base_schema
         arrow = without_extensions(empty.empty_table()).schema
@@ -123,3 +161,35 @@ def _mode(given: SaveMode | str, *allowed: str) -> str:
     if mode not in allowed:
         raise ValueError(f"mode takes {', '.join(map(repr, allowed))} here; got {given!r}")
     return mode
+
+
+def _check_fits_table(
+    table: Any, rows: pa.Schema, mode: str, partition_by: list[str] | None, schema_mode: str | None
+) -> None:
+    """Raise if rows are not to be written into a table of Delta Lake that is there."""
+    if mode == "error":
+        raise OutputExistsError(
+            f"the table {table.table_uri} is there already, which mode='error' does not allow; "
+            "'append' adds to it, 'overwrite' replaces its rows"
+        )
+    if mode != "append":
+        return
+    there = list(table.metadata().partition_columns)
+    if partition_by is not None and list(partition_by) != there:
+        raise ValueError(
+            f"the table is partitioned by {there}; got partition_by={partition_by!r}: leave it "
+            "out, or write another table"
+        )
+    new = [name for name in rows.names if name not in {f.name for f in table.schema().fields}]
+    if schema_mode == "error" and new:
+        raise ValueError(
+            f"the table has no columns {new}, and schema_mode='error' adds none; 'merge' does"
+        )
+
+
+def _check_fits(mode: str, of: str, **given: object) -> None:
+    """Raise if an argument was given that only another mode heeds."""
+    for name, value in given.items():
+        empty = value is None or (isinstance(value, dict) and not value)
+        if mode != of and not empty:
+            raise ValueError(f"{name} is for mode={of!r} only; got it with mode={mode!r}")

@@ -56,7 +56,7 @@ DEFAULT_FORMATS = ("default", "native")
 
 
 def block_of_rows(rows: Sequence[Any]) -> Block:
-    """A block of dictionaries, or of plain values."""
+    """Make a block of rows, which are dictionaries or plain values."""
     if not rows:
         return pa.table({})
     if not isinstance(rows[0], Mapping):
@@ -72,7 +72,7 @@ def block_of_rows(rows: Sequence[Any]) -> Block:
 
 
 def _ragged_rows(rows: Sequence[Any]) -> dict[str, list[object]]:
-    """Columns of rows that do not all have the same keys: what is absent is None."""
+    """Collect the columns of rows that do not all have the same keys: what is absent is None."""
     for row in rows:
         if not isinstance(row, Mapping):
             raise TypeError(
@@ -83,7 +83,7 @@ def _ragged_rows(rows: Sequence[Any]) -> dict[str, list[object]]:
 
 
 def plain_block(values: Sequence[object]) -> Block:
-    """A block of values that are not dictionaries."""
+    """Make a block of values that are not dictionaries."""
     return mark_plain(_table({PLAIN: column_of_values(values)}))
 
 
@@ -92,7 +92,7 @@ def mark_plain(block: Block) -> Block:
 
 
 def is_plain(schema: pa.Schema | None) -> bool:
-    """Whether rows of this schema are plain values."""
+    """Return whether rows of this schema are plain values."""
     return (
         schema is not None
         and schema.names == [PLAIN]
@@ -101,20 +101,21 @@ def is_plain(schema: pa.Schema | None) -> bool:
 
 
 def mark_own(block: Block) -> Block:
-    """The block, whose memory is nobody else's; so are its slices, but not what it becomes a part
-    of."""
+    """Mark the block as one whose memory is nobody else's; so are its slices, but not what it
+    becomes a part of."""
     return block.replace_schema_metadata({**(block.schema.metadata or {}), **_OWN_MARK})
 
 
 def is_own(block: Block) -> bool:
-    """Whether numbers of the block may be written to where they are: it is marked, or a slice of
-    one that is, and not put together of several."""
+    """Return whether numbers of the block may be written to where they are: it is marked, or a
+    slice of one that is, and not put together of several."""
     marked = (block.schema.metadata or {}).keys() >= _OWN_MARK.keys()
     return marked and all(column.num_chunks == 1 for column in block.columns)
 
 
 def rows_of(block: Block, plain: bool = True) -> Iterator[Row]:
-    """The rows, as dictionaries; plain values as they are, or under `item` without `plain`."""
+    """Iterate over the rows, as dictionaries; plain values as they are, or under `item` without
+    `plain`."""
     columns = [column_to_rows(column) for column in block.columns]
     if plain and is_plain(block.schema):
         return iter(columns[0])
@@ -128,7 +129,7 @@ def rows_of(block: Block, plain: bool = True) -> Iterator[Row]:
 
 
 def check_format(batch_format: str | None) -> str:
-    """The format under its plain name. None means no conversion: Arrow."""
+    """Return the format under its plain name. None means no conversion: Arrow."""
     if batch_format is None:
         return "pyarrow"
     if batch_format in DEFAULT_FORMATS:
@@ -141,7 +142,7 @@ def check_format(batch_format: str | None) -> str:
 
 
 def batch_of(block: Block, batch_format: str) -> Batch:
-    """The block in a format of FORMATS."""
+    """Convert the block to a format of FORMATS."""
     if batch_format == "numpy":
         return numpy_of(block)
     if batch_format == "pandas":
@@ -153,14 +154,14 @@ def batch_of(block: Block, batch_format: str) -> Batch:
 
 
 def numpy_of(block: Block, writable: bool = False) -> dict[str, Array]:
-    """Arrays, views where possible; `writable` as in `column_to_numpy`."""
+    """Convert the columns to arrays, views where possible; `writable` as in `column_to_numpy`."""
     names = block.column_names
     return {name: column_to_numpy(block.column(i), writable) for i, name in enumerate(names)}
 
 
 def pandas_of(block: Block) -> pandas.DataFrame:
-    """A frame; each tensor is an array in a cell, or a column of them a `TensorArray` if the
-    settings say so."""
+    """Convert the block to a frame; each tensor is an array in a cell, or a column of them a
+    `TensorArray` if the settings say so."""
     pandas = try_import("pandas", "data")
     special = [f.name for f in block.schema if is_tensor(f.type) or is_object(f.type)]
     frame = block.drop_columns(special).to_pandas() if special else block.to_pandas()
@@ -189,7 +190,7 @@ def _cells(column: pa.ChunkedArray) -> Array | TensorArray:
 
 
 def without_extensions(block: Block) -> Block:
-    """Tensors as lists, for libraries and files that know no extension types."""
+    """Turn tensors into lists, for libraries and files that know no extension types."""
     for number, field in enumerate(block.schema):
         if is_fixed_tensor(field.type):
             column = nested_lists(block.column(number))
@@ -204,7 +205,7 @@ def without_extensions(block: Block) -> Block:
 
 
 def block_of_batch(batch: Batch, before: Block | None = None) -> Block:
-    """The block of what a function on batches gave back.
+    """Make a block of what a function on batches gave back.
 
     Args:
         batch: The batch.
@@ -264,7 +265,7 @@ _MOST_TEXT = 2**31  # bytes of one column of strings
 
 
 def block_of_pandas(frame: pd.DataFrame, before: Block | None = None) -> Block:
-    """The block of a frame; `before` is what the frame was made of, if that is known."""
+    """Make a block of a frame; `before` is what the frame was made of, if that is known."""
     check_unique([str(name) for name in frame.columns])
     known = {} if before is None else dict(zip(before.column_names, before.columns, strict=True))
     columns = {name: _column_of_series(frame[name], known.get(name)) for name in frame.columns}
@@ -294,7 +295,7 @@ def _column_of_series(series: pd.Series, before: Column | None = None) -> Column
 
 
 def _plain_text(column: pa.Array, series: pd.Series) -> pa.Array:
-    """The text of pandas' own type as other sources have it, whose offsets are of 32 bits. That
+    """Cast text of pandas' own type to that of other sources, whose offsets are of 32 bits. That
     of a column of Arrow's types stays as it is, and so does text which is too long for them."""
     is_pandas_text = type(series.dtype).__name__ == "StringDtype"
     if is_pandas_text and pa.types.is_large_string(column.type) and column.nbytes < _MOST_TEXT:
@@ -318,7 +319,7 @@ def _whole_again(series: pd.Series, before: Column) -> Column | None:
 
 
 def _is_of_lists(series: pd.Series, before: Column) -> bool:
-    """Whether these may be lists of the former type, for which pandas has arrays."""
+    """Return whether these may be lists of the former type, for which pandas has arrays."""
     if series.dtype != object or not is_kind(before.type, "list"):
         return False
     first = next((value for value in series if value is not None), None)
@@ -342,8 +343,8 @@ def _short(value: object) -> str:
 
 
 def concat(blocks: Sequence[Block]) -> Block:
-    """One block, without copying where the schemas agree; otherwise columns are unified and
-    absent ones filled with None."""
+    """Join blocks into one, without copying where the schemas agree; otherwise columns are unified
+    and absent ones filled with None."""
     filled = [block for block in blocks if block.num_rows] or list(blocks[:1])
     if not filled:
         return pa.table({})
@@ -353,7 +354,7 @@ def concat(blocks: Sequence[Block]) -> Block:
 
 
 def common_schema(schemas: Sequence[pa.Schema]) -> pa.Schema:
-    """Of the rows of several datasets one after the other."""
+    """Find the schema of the rows of several datasets one after the other."""
     return _unified([schema.empty_table() for schema in schemas]).schema
 
 
@@ -377,7 +378,7 @@ def _stacked(
 
 
 def compact(block: Block) -> Block:
-    """A block that owns no more memory than it shows: a slice would travel with the whole."""
+    """Make a block that owns no more memory than it shows: a slice would travel with the whole."""
     if block.num_rows == 0:
         return block.schema.empty_table() if block.num_columns else block
     if any(column.num_chunks > 1 for column in block.columns):
@@ -395,7 +396,7 @@ def _copied(block: Block) -> Block:
 
 
 def _with_objects(table: pa.Table, schema: pa.Schema) -> Block:
-    """The table with columns of objects again, of which Arrow keeps the pickles only."""
+    """Restore the columns of objects in a table, of which Arrow keeps the pickles only."""
     if table.schema.equals(schema):
         return table
     columns = [
@@ -406,7 +407,7 @@ def _with_objects(table: pa.Table, schema: pa.Schema) -> Block:
 
 
 def detached(block: Block, batch_format: str = "rows") -> Block:
-    """A copy, if rows or frames made of the block would be views on it. Arrays say that they are
+    """Copy the block if rows or frames made of it would be views on it. Arrays say that they are
     not to be written to, but torch does not ask them."""
     shows = batch_format == "polars" or any(map(_is_array_type, block.schema.types))
     return _copied(block) if shows else block
@@ -418,7 +419,7 @@ def _is_array_type(type_: pa.DataType) -> bool:
 
 
 def detached_arrays(batch: dict[str, Array]) -> dict[str, Array]:
-    """A batch of which nothing is a view on its block."""
+    """Copy those arrays of a batch that are views on its block."""
     return {name: _detached_array(array) for name, array in batch.items()}
 
 
@@ -436,12 +437,14 @@ def _detached_array(array: Array) -> Array:
 class MissingColumnError(KeyError, ValueError):
     """There is no such column. Ray raises a KeyError in some places and a ValueError in others."""
 
+    __module__ = "skate.data.exceptions"  # where programs find it
+
     def __str__(self) -> str:
         return str(self.args[0])
 
 
 def missing_column(name: str, names: Sequence[str]) -> MissingColumnError:
-    """The error for a column that is not there."""
+    """Make the error for a column that is not there, with the nearest name that is."""
     from skate._core.nearest import nearest_names
 
     near = nearest_names(name, names, 1)

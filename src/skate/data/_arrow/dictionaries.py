@@ -6,13 +6,13 @@ import pyarrow as pa
 
 
 def without_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The values themselves of what pandas calls a categorical column."""
+    """Return the values themselves of what pandas calls a categorical column."""
     is_dictionary = pa.types.is_dictionary(column.type)
     return column.cast(column.type.value_type) if is_dictionary else column
 
 
 def with_one_dictionary(table: pa.Table) -> pa.Table:
-    """The table, with one dictionary for all chunks of a column: Arrow groups no others."""
+    """Give all chunks of a column one dictionary: Arrow groups no others."""
     if not any(map(pa.types.is_dictionary, table.schema.types)):
         return table
     try:
@@ -23,7 +23,7 @@ def with_one_dictionary(table: pa.Table) -> pa.Table:
 
 
 def encoded_anew(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The column with a new dictionary, if it has one."""
+    """Give the column a new dictionary, if it has one."""
     if not pa.types.is_dictionary(column.type):
         return column
     return without_dictionary(column).dictionary_encode()

@@ -182,14 +182,14 @@ def _ragged_tensors(storage: pa.Array, type_: RaggedTensorType) -> pa.Array:
     wanted = type_.storage_type
     parts = [
         storage.field(0).cast(wanted.field(0).type),
-        _shapes(storage.field(1), wanted, missing),
+        _shapes(storage.field(1), wanted),
     ]
     return pa.ExtensionArray.from_storage(
         type_, pa.StructArray.from_arrays(parts, fields=list(wanted), mask=missing)
     )
 
 
-def _shapes(shapes: pa.Array, wanted: pa.DataType, missing: pa.Array) -> pa.Array:
+def _shapes(shapes: pa.Array, wanted: pa.DataType) -> pa.Array:
     ndim = wanted.field(1).type.list_size
     rows = [[0] * ndim if shape is None else shape for shape in shapes.to_pylist()]
     if any(len(row) != ndim for row in rows):

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def hashed(block: Block, keys: Sequence[str], count: int) -> Array:
-    """A partition for each row. It depends on the values of the keys only: not on the type that a
-    key has in this block, nor on the process."""
+    """Compute a partition for each row. It depends on the values of the keys only: not on the type
+    that a key has in this block, nor on the process."""
     check_columns(keys, block.column_names)
     total = np.zeros(block.num_rows, np.uint64)
     for key in keys:
@@ -39,7 +39,8 @@ def numbers_of(column: pa.ChunkedArray) -> Array:
 
 
 def row_hashes(path: str, start: int, count: int) -> Array:
-    """A number for each row of a file from `start` on, always the same for the same row."""
+    """Compute a number for each row of a file from `start` on, always the same for the same
+    row."""
     digest = hashlib.blake2b(path.encode(), digest_size=8).digest()
     mixed = np.arange(start, start + count, dtype=np.uint64)
     mixed = mixed * np.uint64(0x9E3779B97F4A7C15) + np.uint64(int.from_bytes(digest, "little"))
@@ -56,8 +57,8 @@ def _hashes(column: pa.ChunkedArray) -> Array:
 
 
 def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """An array in which values that are equal as keys are equal, whatever their types: numbers
-    as float64, times in microseconds. Other values may become equal too."""
+    """Make an array in which values that are equal as keys are equal, whatever their types:
+    numbers as float64, times in microseconds. Other values may become equal too."""
     type_ = column.type
     if pa.types.is_dictionary(type_):
         return _comparable(column.cast(type_.value_type))

@@ -80,7 +80,7 @@ class TensorDtype(_extensions.ExtensionDtype):  # type: ignore[misc]
 
 
 def _entries(values: Any) -> Array:
-    """One array of all tensors, or an array of objects if their shapes differ."""
+    """Make one array of all tensors, or an array of objects if their shapes differ."""
     if isinstance(values, TensorArray):
         return values._tensors
     if isinstance(values, np.ndarray) and values.dtype.kind != "O":
@@ -193,7 +193,7 @@ class TensorArray(_extensions.ExtensionArray):  # type: ignore[misc]
         return array
 
     def __float__(self) -> float:
-        """The only number of the only tensor."""
+        """Return the only number of the only tensor."""
         return float(self._tensors.item())
 
     def __arrow_array__(self, type: pa.DataType | None = None) -> pa.Array:

@@ -46,7 +46,7 @@ class Schema:
         return "\n".join(f"{name:<{width}}  {kind}" for name, kind in rows)
 
     def short(self) -> str:
-        """On one line."""
+        """Write the names and types on one line."""
         pairs = zip(self.names, self.type_texts, strict=True)
         return "{" + ", ".join(f"{name}: {kind}" for name, kind in pairs) + "}"
 

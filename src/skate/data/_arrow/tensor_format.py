@@ -14,7 +14,7 @@ class FixedShapeTensorFormat(Enum):
     ARROW_NATIVE = "arrow_native"
 
     def to_type(self) -> Any:
-        """The class that makes such a type, of a shape and the type of the numbers."""
+        """Return the class that makes such a type, of a shape and the type of the numbers."""
         from skate.data.extensions import ArrowTensorType
 
         return ArrowTensorType

@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from skate._core.optional_imports import ray_is_skate
 from skate.data._arrow.dictionaries import without_dictionary
+from skate.data._arrow.times import exact_type, in_units_of_arrow, is_nat
 
 if TYPE_CHECKING:
     from skate._core.arrays import Array, Dtype
@@ -86,7 +87,7 @@ class RaggedTensorArray(pa.ExtensionArray):  # type: ignore[misc]
 
     def to_numpy(self, zero_copy_only: bool = True, **options: object) -> Array:
         """Return an array of arrays, which are not copied in any case."""
-        return _array_of_objects(_ragged_rows(self))
+        return _ragged_to_numpy(_ragged_rows(self))
 
     def to_pylist(self, **options: object) -> list[Any]:
         return _ragged_rows(self)
@@ -146,7 +147,7 @@ def is_object(type_: pa.DataType) -> bool:
 
 
 def type_text(type_: pa.DataType) -> str:
-    """A type as a printed schema shows it; in programs that `import ray`, as Ray does."""
+    """Write a type as a printed schema shows it; in programs that `import ray`, as Ray does."""
     if not is_tensor(type_):
         return "object" if is_object(type_) else str(type_)
     is_fixed = is_fixed_tensor(type_)
@@ -166,7 +167,7 @@ def _dtype(type_: pa.DataType) -> Dtype:
 
 
 def to_array(value: Any) -> Array:
-    """A NumPy view or copy of an array of any library."""
+    """Return a NumPy view or copy of an array of any library."""
     if isinstance(value, np.ndarray):
         return value
     if hasattr(value, "detach"):  # torch: a tensor that needs gradients has no __array__
@@ -177,7 +178,7 @@ def to_array(value: Any) -> Array:
 
 
 def column_of_array(array: Array) -> pa.Array:
-    """The column whose rows are the entries along the first axis."""
+    """Make the column whose rows are the entries along the first axis."""
     if array.ndim == 0:
         raise ValueError(
             f"a column needs one entry per row; got the single value {array.item()!r}"
@@ -187,15 +188,15 @@ def column_of_array(array: Array) -> pa.Array:
     if array.ndim == 1:
         return _numbers(array)
     if math.prod(array.shape[1:]) == 0:
-        return _ragged(list(array))
+        return _ragged(list(array), np.empty((0, *array.shape[2:]), array.dtype))
     return _fixed(array)
 
 
 def _numbers(array: Array) -> pa.Array:
-    """`pa.array(array)`, which would first import pandas, to ask whether this is one of its own:
-    half a second in each new process."""
+    """Do as `pa.array(array)`, which would first import pandas, to ask whether this is one of its
+    own: half a second in each new process."""
     if array.dtype.kind not in "iufb" or not array.dtype.isnative:
-        return pa.array(array)
+        return pa.array(array.astype(in_units_of_arrow(array.dtype), copy=False))
     is_bool = array.dtype.kind == "b"
     memory = pa.py_buffer(
         np.packbits(array, bitorder="little") if is_bool else np.ascontiguousarray(array)
@@ -211,16 +212,17 @@ def _fixed(array: Array) -> pa.Array:
     )
 
 
-def _ragged(arrays: Sequence[Array | None]) -> pa.Array:
-    present = [array for array in arrays if array is not None]
-    dtype = np.result_type(*present)
+def _ragged(arrays: Sequence[Array | None], *like: Array) -> pa.Array:
+    """Make the column of these tensors; `like` says what they are where there may be none."""
+    present = [*like, *(array for array in arrays if array is not None)]
+    dtype = in_units_of_arrow(np.result_type(*present))
     ndim = present[0].ndim
     sizes = [0 if array is None else array.size for array in arrays]
     offsets = np.zeros(len(arrays) + 1, np.int64)
     np.cumsum(sizes, out=offsets[1:])
     flat = np.concatenate([np.ravel(array).astype(dtype, copy=False) for array in present])
     shapes = [[0] * ndim if array is None else array.shape for array in arrays]
-    missing = pa.array([array is None for array in arrays])
+    missing = pa.array([array is None for array in arrays], pa.bool_())
     type_ = RaggedTensorType(pa.from_numpy_dtype(dtype), ndim)
     storage = pa.StructArray.from_arrays(
         [
@@ -236,8 +238,8 @@ def _ragged(arrays: Sequence[Array | None]) -> pa.Array:
 
 
 def column_of_values(values: Sequence[object]) -> pa.Array:
-    """The column of these Python values, one per row."""
-    first = next((value for value in values if value is not None), None)
+    """Make the column of these Python values, one per row."""
+    first = next((value for value in values if value is not None and not is_nat(value)), None)
     if is_array(first):
         return _column_of_arrays(values)
     if isinstance(first, np.generic) and first.dtype.kind in _KINDS_OF_ARROW:
@@ -245,23 +247,15 @@ def column_of_values(values: Sequence[object]) -> pa.Array:
         if column is not None:
             return column
     try:
-        return pa.array(values, _exact_type(first))
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
-        return _objects(values)
-
-
-def _exact_type(value: Any) -> pa.DataType | None:
-    """The type of a pandas time, whose nanoseconds Arrow would cut off; None: what Arrow sees."""
-    unit = getattr(value, "unit", None)
-    if unit is None or type(value).__module__.partition(".")[0] != "pandas":
-        return None
-    if hasattr(value, "total_seconds"):
-        return pa.duration(unit)
-    return pa.timestamp(unit, None if value.tzinfo is None else str(value.tzinfo))
+        return pa.array(values, exact_type(first, values))
+    except (ValueError, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+        if not any(map(is_nat, values)):
+            return _objects(values)
+        return column_of_values([None if is_nat(value) else value for value in values])
 
 
 def is_array(value: object) -> bool:
-    """Whether it is an array or tensor of NumPy, torch, TensorFlow or the like."""
+    """Return whether it is an array or tensor of NumPy, torch, TensorFlow or the like."""
     if isinstance(value, np.ndarray):
         return True
     return (
@@ -282,9 +276,11 @@ def _column_of_arrays(values: Sequence[object]) -> pa.Array:
         return _objects(values)
     arrays = [None if value is None else to_array(value) for value in values]
     present = [array for array in arrays if array is not None]
+    shapes = {array.shape for array in present}
+    if shapes == {()} and all(array.dtype.kind in "SU" for array in present):
+        return pa.array([None if array is None else array.item() for array in arrays])
     if any(array.dtype.kind not in _KINDS_OF_ARROW for array in present):
         return _objects(values)
-    shapes = {array.shape for array in present}
     if len(shapes) == 1 and len(present) == len(arrays):
         return column_of_array(np.stack(present))
     if shapes == {()}:
@@ -300,7 +296,7 @@ def _objects(values: Iterable[object]) -> pa.Array:
 
 
 def objects_of_pickles(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The column of the objects of which `column` has the pickles."""
+    """Make the column of the objects of which `column` has the pickles."""
     chunks = [chunk.cast(pa.large_binary()) for chunk in column.chunks]
     objects = [pa.ExtensionArray.from_storage(ObjectType(), chunk) for chunk in chunks]
     return pa.chunked_array(objects, ObjectType())
@@ -319,13 +315,15 @@ _DTYPES_OF_NUMBERS: dict[pa.DataType, Dtype] = {
 
 
 def column_to_numpy(column: pa.ChunkedArray, writable: bool = False) -> Array:
-    """One array for the column: a view where possible. Ragged tensors, lists, text, and whatever
-    has no NumPy type come as an array of objects; missing numbers as NaN. A view is read-only,
-    unless it is to be `writable` and the memory is."""
+    """Make one array of the column: a view where possible. Ragged tensors, lists, text, and
+    whatever has no NumPy type come as an array of objects; missing numbers as NaN. A view is
+    read-only, unless it is to be `writable` and the memory is."""
     type_ = column.type
     if is_fixed_tensor(type_):
         return _fixed_to_numpy(column, writable)
-    if is_tensor(type_) or is_object(type_):
+    if is_tensor(type_):
+        return _ragged_to_numpy(column_to_rows(column))
+    if is_object(type_):
         return _array_of_objects(column_to_rows(column))
     if pa.types.is_null(type_):
         return np.full(len(column), np.nan)
@@ -339,7 +337,7 @@ def column_to_numpy(column: pa.ChunkedArray, writable: bool = False) -> Array:
 
 
 def _array_of(chunk: pa.Array, writable: bool = False) -> Array:
-    """`chunk.to_numpy()`, which would first import pandas; see `_numbers`."""
+    """Do as `chunk.to_numpy()`, which would first import pandas; see `_numbers`."""
     if not _has_plain_numbers(chunk):
         return chunk.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
     dtype, memory = _DTYPES_OF_NUMBERS[chunk.type], chunk.buffers()[1]
@@ -353,6 +351,16 @@ def _array_of(chunk: pa.Array, writable: bool = False) -> Array:
 
 def _has_plain_numbers(column: pa.Array | pa.ChunkedArray) -> bool:
     return column.type in _DTYPES_OF_NUMBERS and not column.null_count
+
+
+def _ragged_to_numpy(rows: Sequence[Array | None]) -> Array:
+    """Make an array of objects, or one array of tensors without numbers if they have one shape:
+    Arrow's type for those needs numbers to count, so that these are ragged there."""
+    shapes = {None if row is None else row.shape for row in rows}
+    shape = shapes.pop() if len(shapes) == 1 else None
+    if shape is None or 0 not in shape:
+        return _array_of_objects(rows)
+    return np.empty((len(rows), *shape), rows[0].dtype)  # type: ignore[union-attr]
 
 
 def _fixed_to_numpy(column: pa.ChunkedArray, writable: bool) -> Array:
@@ -374,7 +382,7 @@ def _fixed_chunk(chunk: pa.Array, writable: bool = False) -> Array:
 
 
 def nested_lists(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Tensors of one shape as lists of lists, in the order of their numbers in memory."""
+    """Turn tensors of one shape into lists of lists, in the order of their numbers in memory."""
     shape = column.type.shape
     chunks = [_nested(chunk.storage, shape) for chunk in column.chunks]
     type_ = column.type.value_type
@@ -384,7 +392,7 @@ def nested_lists(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _nested(storage: pa.Array, shape: Sequence[int]) -> pa.Array:
-    """The outermost list last: each level puts neighbours of the one below together."""
+    """Build the outermost list last: each level puts neighbours of the one below together."""
     rows, missing = len(storage), storage.is_null()
     values = storage.values.slice(storage.offset * math.prod(shape), rows * math.prod(shape))
     for level in range(len(shape) - 1, -1, -1):
@@ -402,7 +410,7 @@ def _array_of_objects(values: Sequence[object]) -> Array:
 
 
 def column_to_rows(column: pa.ChunkedArray) -> list[Any]:
-    """One Python value per row: arrays for tensors, the objects themselves for objects."""
+    """List one Python value per row: arrays for tensors, the objects themselves for objects."""
     type_ = column.type
     if is_fixed_tensor(type_):
         rows = [row for chunk in column.chunks for row in _fixed_chunk(chunk)]
@@ -438,7 +446,7 @@ def _ragged_rows(chunk: pa.Array) -> list[Any]:
 
 
 def unify(columns: Sequence[pa.ChunkedArray], name: str) -> pa.ChunkedArray:
-    """One column out of several that differ in type."""
+    """Make one column out of several that differ in type."""
     columns = _without_empty_lists(columns)
     present = [column for column in columns if not pa.types.is_null(column.type)]
     types = {column.type for column in present}
@@ -449,6 +457,9 @@ def unify(columns: Sequence[pa.ChunkedArray], name: str) -> pa.ChunkedArray:
         )
     if any(is_tensor(type_) or is_object(type_) for type_ in types):
         values = [value for column in columns for value in column_to_rows(column)]
+        if not values:  # a schema is asked for
+            examples = [value for type_ in types for value in _examples(type_)]
+            return pa.chunked_array([], column_of_values(examples).type)
         return pa.chunked_array([column_of_values(values)])
     if any(map(pa.types.is_dictionary, types)):
         values = unify([without_dictionary(column) for column in columns], name)
@@ -461,9 +472,18 @@ def unify(columns: Sequence[pa.ChunkedArray], name: str) -> pa.ChunkedArray:
         return pa.chunked_array([_objects(values)])
 
 
+def _examples(type_: pa.DataType) -> Sequence[object]:
+    """Make values that only a column of this type has, or of a more general one."""
+    if is_fixed_tensor(type_):
+        return [np.zeros(type_.shape, _dtype(type_))]
+    if is_ragged_tensor(type_):
+        return [np.zeros([size] * type_.ndim, _dtype(type_)) for size in (1, 2)]
+    return [object()]
+
+
 def _without_empty_lists(columns: Sequence[pa.ChunkedArray]) -> Sequence[pa.ChunkedArray]:
-    """The columns; those of nothing but empty lists, whose type nobody knows, are missing values
-    if the others are plain values."""
+    """Replace columns of nothing but empty lists, whose type nobody knows, by missing values if
+    the others are plain values."""
     others = {column.type for column in columns if not _says_no_type(column.type)} - {pa.null()}
     if len(others) == 0 or any(map(_has_parts, others)):
         return columns

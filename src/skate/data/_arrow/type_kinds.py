@@ -46,7 +46,7 @@ _ARROW_TESTS: dict[str, Callable[[pa.DataType], bool]] = {
 
 
 def is_kind(type_: object, kind: str) -> bool:
-    """Whether a type of Arrow, NumPy or Python is of this kind."""
+    """Return whether a type of Arrow, NumPy or Python is of this kind."""
     if isinstance(type_, pa.DataType):
         inner = type_.value_type if pa.types.is_dictionary(type_) else type_
         return bool(_ARROW_TESTS[kind](inner))
@@ -62,7 +62,7 @@ def is_kind(type_: object, kind: str) -> bool:
 
 
 def is_number(type_: object) -> bool:
-    """Whether one can calculate with it."""
+    """Return whether one can calculate with values of this type."""
     if isinstance(type_, np.dtype):
         return type_.kind in "iufc"
     if isinstance(type_, type) and type_ is complex:
@@ -72,7 +72,7 @@ def is_number(type_: object) -> bool:
 
 
 def arrow_type(type_: Any) -> Any:
-    """Arrow's type for one of Arrow, a `DataType`, or the name of one; None stays None."""
+    """Return Arrow's type for one of Arrow, a `DataType`, or the name of one; None stays None."""
     if isinstance(type_, str):
         try:
             return pa.type_for_alias(type_)

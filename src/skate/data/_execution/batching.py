@@ -39,7 +39,7 @@ def pieces(
     drop_last: bool,
     shuffle: LocalShuffle | None,
 ) -> Iterator[Block]:
-    """Blocks of whole batches, all but the last of all."""
+    """Yield blocks of whole batches, all but the last of all, shuffled if asked for."""
     check_batch_size(batch_size)
     if shuffle is not None:
         if batch_size is None:
@@ -59,7 +59,8 @@ def batches(
     shuffle: LocalShuffle | None = None,
     kept: bool = False,
 ) -> Iterator[Batch]:
-    """Batches; of blocks that are kept they are copies, where they could be written to."""
+    """Yield batches in a format; of blocks that are kept they are copies, where they could be
+    written to."""
     for piece in pieces(blocks, batch_size, drop_last, shuffle):
         if not kept or batch_format == "pyarrow":
             yield from slices(piece, batch_size, batch_format)
@@ -81,8 +82,9 @@ def torch_batches(
     shuffle: LocalShuffle | None,
     pin_memory: bool,
 ) -> Iterator[dict[str, torch.Tensor]]:
-    """Dictionaries of tensors. A block that is not ours alone is copied once, and its batches are
-    views on the copy: what a training loop changes in place never reaches the dataset."""
+    """Yield dictionaries of tensors. A block that is not ours alone is copied once, and its
+    batches are views on the copy: what a training loop changes in place never reaches the
+    dataset."""
     try_import("torch", "torch")
     for piece in pieces(blocks, batch_size, drop_last, shuffle):
         check_given(dtypes, piece.column_names)
@@ -98,7 +100,7 @@ def torch_batches(
 
 
 def of_column(given: object, name: str) -> Any:
-    """What was given for one column, or for all."""
+    """Return what was given for the column `name`, or else for all of them."""
     return given.get(name) if isinstance(given, dict) else given
 
 
@@ -109,8 +111,8 @@ def check_given(given: object, names: Sequence[str]) -> None:
 
 
 def tensor_of(array: Array, dtype: Any, name: str, own: bool = False) -> Any:
-    """A tensor whose memory is nobody else's, as is that of an array of our `own` which can be
-    written to; a list of tensors if their shapes differ."""
+    """Make a tensor whose memory is nobody else's, as is that of an array of our `own` which can
+    be written to; a list of tensors if their shapes differ."""
     import torch
 
     if array.dtype.kind == "O":
@@ -128,7 +130,8 @@ def tensor_of(array: Array, dtype: Any, name: str, own: bool = False) -> Any:
 
 
 def _numpy_dtype(dtype: object) -> Any:
-    """NumPy's name of a torch type, which then converts and copies at once."""
+    """Return NumPy's type for a torch type, which then converts and copies at once; `None` if it
+    has none."""
     if dtype is None:
         return None
     text = str(dtype).removeprefix("torch.")
@@ -159,7 +162,7 @@ def _no_type(name: str, kind: str) -> str:
 
 
 def moved(batch: Any, device: Any, pin_memory: bool) -> Any:
-    """The batch on the device."""
+    """Move all tensors of a batch to the device, through pinned memory if asked for."""
     import torch
 
     if device is None and not pin_memory:
@@ -179,7 +182,8 @@ def moved(batch: Any, device: Any, pin_memory: bool) -> Any:
 
 
 def torch_device(device: Any) -> torch.device | None:
-    """Where batches go: "auto" is the first GPU that this worker was given; None means the CPU."""
+    """Choose where batches go: "auto" is the first GPU that this worker was given; None means the
+    CPU."""
     import torch
 
     import skate
@@ -199,5 +203,5 @@ def collated(
 
 
 def batch_from(blocks: list[Block], batch_format: str, kept: bool) -> Batch:
-    """One batch of all rows; see `batches`."""
+    """Make one batch of all rows; see `batches`."""
     return next(batches(iter([concat(blocks)]), None, batch_format, kept=kept))

@@ -31,23 +31,24 @@ class Bundle(NamedTuple):
         return skate.get(self.ref)
 
     def own(self) -> Block:
-        """The block, marked as the caller's own if it comes from the object store: its numbers
-        may be written to. Of one that is in this process others may have views."""
+        """Fetch the block, marked as the caller's own if it comes from the object store: its
+        numbers may be written to. Of one that is in this process others may have views."""
         if self.block is not None:
             return self.block
         assert self.ref is not None
         return mark_own(get_own(self.ref))
 
     def payload(self) -> object:
-        """As an argument of a task."""
+        """Return what a task is given for the bundle: its reference, or the block without spare
+        memory."""
         return self.ref if self.block is None else compact(self.block)
 
     def payloads(self) -> list[object]:
-        """As arguments of a task."""
+        """Return the arguments of a task that works on the bundle."""
         return [self.payload()]
 
     def stored(self) -> Bundle:
-        """The same in the object store, which spills to disk when memory is short."""
+        """Put the block into the object store, which spills to disk when memory is short."""
         if self.block is None:
             return self
         kept = compact(self.block)
@@ -64,7 +65,7 @@ def bundle_of(block: Block) -> Bundle:
 
 
 def even_bundles(block: Block, count: int) -> Iterator[Bundle]:
-    """The block cut into about equal parts, in order, without copying."""
+    """Cut the block into bundles of about equal length, in order, without copying."""
     rows = block.num_rows
     count = max(1, min(count, rows))
     starts = [rows * number // count for number in range(count + 1)]
@@ -73,18 +74,18 @@ def even_bundles(block: Block, count: int) -> Iterator[Bundle]:
 
 
 def table_of(bundles: Iterable[Bundle]) -> Block:
-    """All rows in one block."""
+    """Fetch the blocks of all bundles and join them into one."""
     return concat(_values(list(bundles)))
 
 
 def _values(bundles: Sequence[Bundle]) -> list[Block]:
-    """The blocks, with one request for all that are elsewhere."""
+    """Fetch the blocks, with one request for all that are elsewhere."""
     refs = [bundle.ref for bundle in bundles if bundle.ref is not None and bundle.block is None]
     fetched = iter(skate.get(refs)) if refs else iter(())
     return [next(fetched) if b.block is None else b.block for b in bundles]
 
 
-class Hoard:
+class BundleBuffer:
     """Bundles that wait for the rest. Above `limit` bytes those in this process move to the
     object store."""
 
@@ -104,13 +105,13 @@ class Hoard:
         self.size += bundle.size
 
     def drain(self) -> Iterator[Bundle]:
-        """The bundles in order, each let go before the next."""
+        """Yield the bundles in order, and let each go before the next."""
         self.bundles.reverse()
         while self.bundles:
             yield self.bundles.pop()
 
     def empty(self) -> Block:
-        """No rows, in the columns of those that are here."""
+        """Make a block without rows that has the columns of those that are here."""
         bundle = next((b for b in self.bundles if b.rows), None)
         bundle = bundle or next(iter(self.bundles), None)
         return concat([]) if bundle is None else bundle.get().schema.empty_table()

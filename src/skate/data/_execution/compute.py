@@ -59,7 +59,8 @@ class ActorPoolStrategy:
     ) -> None:
         if (_min_size is not None and min_size is not None) or (_max_size and max_size):
             raise ValueError("give the sizes of a pool by their names, each once")
-        min_size, max_size = min_size or _min_size, max_size or _max_size
+        min_size = _min_size if min_size is None else min_size
+        max_size = _max_size if max_size is None else max_size
         if size is not None and (min_size is not None or max_size is not None):
             raise ValueError("give size, or min_size and max_size, not both")
         _check_positive(
@@ -100,7 +101,7 @@ Compute = TaskPoolStrategy | ActorPoolStrategy
 
 
 def choose_compute(compute: object, concurrency: object, is_class: bool, name: str) -> Compute:
-    """What `compute=` and `concurrency=` of one call mean."""
+    """Choose where a function runs from `compute=` and `concurrency=` of one call."""
     if isinstance(compute, str):
         compute = _by_name(compute)
     wanted = None if concurrency is None else _of_concurrency(concurrency, is_class, name)

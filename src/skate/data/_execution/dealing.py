@@ -31,7 +31,7 @@ class WaitingBlocks:
         self.nbytes += block.nbytes
 
     def take(self) -> Block:
-        """The one that waits for longest."""
+        """Remove and return the block that waits for longest."""
         block = self._blocks.popleft()
         self.nbytes -= block.nbytes
         return block
@@ -50,7 +50,8 @@ class EvenDealer:
         self.left: Block | None = None
 
     def deal(self, block: Block) -> list[Block]:
-        """The rows of each part; none if there are too few."""
+        """Cut the rows into equal shares, one per part, and keep what is left; none if there are
+        too few."""
         block = block if self.left is None else concat([self.left, block])
         rows = block.num_rows // self.parts
         left = block.slice(rows * self.parts)
@@ -58,7 +59,7 @@ class EvenDealer:
         return [block.slice(part * rows, rows) for part in range(self.parts)] if rows else []
 
     def repeated(self) -> list[Block]:
-        """One more row for each part, of those that are left at the end; some for several."""
+        """Give each part one more row, of those that are left at the end; some go to several."""
         if self.left is None:
             return []
         rows = self.left.num_rows
@@ -66,7 +67,7 @@ class EvenDealer:
 
 
 def deals_until(states: Sequence[Mapping[str, Any]]) -> Deals:
-    """The deals before those that begin where these states of parts are."""
+    """List the deals before those that begin where these states of parts are."""
     parts = states[0]["parts"]
     rows = {int(state["part"]): int(state["rows"]) for state in states}
     before = merged([state["deals"] for state in states])
@@ -74,7 +75,7 @@ def deals_until(states: Sequence[Mapping[str, Any]]) -> Deals:
 
 
 def merged(known: Sequence[Deals]) -> Deals:
-    """One list of deals of what each of several parts knows about them."""
+    """Merge what each of several parts knows about the deals into one list of them."""
     longest = max(known, key=len, default=())
     return [
         (parts, {p: rows for deals in known if len(deals) > n for p, rows in deals[n][1].items()})
@@ -83,8 +84,8 @@ def merged(known: Sequence[Deals]) -> Deals:
 
 
 def remaining(blocks: Iterator[Block], known: Sequence[Deals]) -> Iterator[Block]:
-    """The rows that nobody took in earlier deals, in order. Parts of which nobody knows took as
-    many as others: they are in step."""
+    """Yield the rows that nobody took in earlier deals, in order. Parts of which nobody knows took
+    as many as others: they are in step."""
     for parts, rows in merged(known):
         usual = next(iter(rows.values()), 0)
         blocks = _not_taken(blocks, [rows.get(part, usual) for part in range(parts)])

@@ -147,7 +147,7 @@ def at_random(rows: Sequence[int], sizes: Sequence[int], seed: int) -> list[AtRa
 
 
 def _drawn(random: np.random.Generator, left: Array, count: int) -> Array:
-    """How many of `count` rows go to each part, by the rows that it still lacks."""
+    """Draw how many of `count` rows go to each part, by the rows that it still lacks."""
     total = int(left.sum())
     if total < _MOST_DRAWN:
         return random.multivariate_hypergeometric(left, count, method="marginals")

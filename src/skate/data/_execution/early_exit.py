@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from contextvars import ContextVar
 
-_current: ContextVar[Departure | None] = ContextVar("skate.data.departure", default=None)
+_current: ContextVar[Cancellation | None] = ContextVar("skate.data.cancellation", default=None)
 
 
 def close_early(items: Iterator[object]) -> None:
@@ -22,8 +22,8 @@ def close_early(items: Iterator[object]) -> None:
             close()
 
 
-class Departure:
-    """Of one consumer."""
+class Cancellation:
+    """The end of one consumer's interest, and what is to be called off then."""
 
     def __init__(self) -> None:
         self.declared = False
@@ -31,16 +31,16 @@ class Departure:
         self._lock = threading.Lock()
 
     @classmethod
-    def of_consumer(cls) -> Departure:
-        """Of the one that this thread works ahead for; without one it never happens."""
+    def of_consumer(cls) -> Cancellation:
+        """Return that of the consumer whom this thread works ahead for, or one that never is."""
         return _current.get() or cls()
 
     def concerns_this_thread(self) -> None:
-        """From now on this thread works for that consumer, and nothing else."""
+        """Let this thread work for that consumer from now on, and for nobody else."""
         _current.set(self)
 
     def then(self, call_off: Callable[[], None]) -> None:
-        """What is to be called when it happens, or now if it has happened already."""
+        """Call `call_off` when the consumer goes, or now if it has gone already."""
         with self._lock:
             if not self.declared:
                 self._calls.append(call_off)
@@ -48,12 +48,12 @@ class Departure:
         call_off()
 
     def declare(self) -> None:
-        """The consumer has gone. Returns at once: calling off may wait for a function of the user,
-        where that runs in this process."""
+        """Say that the consumer has gone, and return at once: calling off may wait for a function
+        of the user, where that runs in this process."""
         with self._lock:
             self.declared = True
         if self._calls:
-            threading.Thread(target=self._call_off, name="skate-leaving", daemon=True).start()
+            threading.Thread(target=self._call_off, name="skate-cancelling", daemon=True).start()
 
     def _call_off(self) -> None:
         for call in self._calls:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from skate.data._arrow.blocks import Block, concat
 from skate.data._arrow.sorting import check_keys, sort_table, taken
-from skate.data._execution.bundles import Bundle, Hoard, bundle_of, even_bundles, table_of
+from skate.data._execution.bundles import Bundle, BundleBuffer, bundle_of, even_bundles, table_of
 from skate.data._execution.dividing import PLACE, ByRange, at_random, boundaries_of, by_place
 from skate.data._execution.partitions import Divisions, Gathering, Side, Streams, collect
 from skate.data._plan import nodes as plan
@@ -114,7 +114,7 @@ def _next_block(stream: Iterator[Bundle]) -> Block | None:
 
 
 def beside(blocks: Sequence[Block]) -> Block:
-    """Columns of all blocks in one."""
+    """Put the columns of all blocks side by side into one; names that are taken get a number."""
     table = blocks[0].replace_schema_metadata(None)
     for block in blocks[1:]:
         for name, column in zip(block.column_names, block.columns, strict=True):
@@ -160,9 +160,9 @@ class Repartition(Gathering):
     def keeps_empty_blocks(self) -> bool:
         return True
 
-    def in_memory(self, inputs: Sequence[Hoard]) -> Iterator[Bundle]:
-        (hoard,) = inputs
-        return evenly(iter(hoard.bundles), hoard.rows, self.blocks, hoard.empty())
+    def in_memory(self, inputs: Sequence[BundleBuffer]) -> Iterator[Bundle]:
+        (buffer,) = inputs
+        return evenly(iter(buffer.bundles), buffer.rows, self.blocks, buffer.empty())
 
     def divisions(self, sides: Sequence[Side], parts: int) -> Divisions:
         rows = sides[0].rows
@@ -174,7 +174,8 @@ class Repartition(Gathering):
 
 
 def evenly(bundles: Iterator[Bundle], rows: int, blocks: int, empty: Block) -> Iterator[Bundle]:
-    """The rows in so many bundles of about equal length; without rows, a bundle is `empty`."""
+    """Divide the rows into so many bundles of about equal length; without rows, a bundle is
+    `empty`."""
     rest = next(bundles, None)
     for start, stop in pairwise(_ends(rows, blocks)):
         parts: list[Bundle] = []
@@ -190,7 +191,7 @@ def evenly(bundles: Iterator[Bundle], rows: int, blocks: int, empty: Block) -> I
 
 
 def _ends(rows: int, blocks: int) -> list[int]:
-    """Where blocks of about equal length end; of too many, the last ones are empty."""
+    """Compute where blocks of about equal length end; of too many, the last ones are empty."""
     if rows < blocks:
         return [min(number, rows) for number in range(blocks + 1)]
     return [rows * number // blocks for number in range(blocks + 1)]
@@ -227,10 +228,10 @@ class Shuffle(Gathering):
     def initial_num_blocks(self) -> int | None:
         return self.blocks or super().initial_num_blocks()
 
-    def in_memory(self, inputs: Sequence[Hoard]) -> Iterator[Bundle]:
-        (hoard,) = inputs
-        rows, blocks = hoard.rows, len(hoard.bundles)
-        mixed = self.of_tables([table_of(hoard.bundles)])
+    def in_memory(self, inputs: Sequence[BundleBuffer]) -> Iterator[Bundle]:
+        (buffer,) = inputs
+        rows, blocks = buffer.rows, len(buffer.bundles)
+        mixed = self.of_tables([table_of(buffer.bundles)])
         nothing = mixed.slice(0, 0)
         return evenly(iter([bundle_of(mixed)]), rows, self._blocks(rows, blocks), nothing)
 
@@ -278,13 +279,13 @@ class Sort(Gathering):
     def keeps_empty_blocks(self) -> bool:
         return self.boundaries is not None
 
-    def in_memory(self, inputs: Sequence[Hoard]) -> Iterator[Bundle]:
-        (hoard,) = inputs
-        if not hoard.bundles:
+    def in_memory(self, inputs: Sequence[BundleBuffer]) -> Iterator[Bundle]:
+        (buffer,) = inputs
+        if not buffer.bundles:
             return
-        table = table_of(hoard.bundles)
+        table = table_of(buffer.bundles)
         if self.boundaries is None:
-            yield from even_bundles(self.of_tables([table]), len(hoard.bundles))
+            yield from even_bundles(self.of_tables([table]), len(buffer.bundles))
             return
         check_keys(self.sampled, table)
         for piece in self._at_boundaries().pieces(table):

@@ -12,20 +12,19 @@ the Arrow steps before and after it, so that rows cross a process border once.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from hashlib import blake2b
 from math import inf, isinf
 from typing import Any
 
-import skate
-from skate._core.errors import as_of_a_task
+from skate._core.errors import as_of_a_task, without_own_frames
 from skate._core.live_rows import announce
 from skate._facade.api import works_elsewhere
-from skate.data._execution.bundles import Bundle, Hoard, bundle_of, even_bundles
+from skate.data._execution.bundles import Bundle, BundleBuffer, bundle_of, even_bundles
 from skate.data._execution.compute import ActorPoolStrategy, Compute, TaskPoolStrategy
-from skate.data._execution.early_exit import Departure, close_early
-from skate.data._execution.jobs import RemoteJob, ThreadJob
+from skate.data._execution.early_exit import Cancellation, close_early
+from skate.data._execution.fusing import Fused, check_resources, fuse
 from skate.data._execution.partitions import (
     ExchangePart,
     Gathering,
@@ -43,10 +42,10 @@ from skate.data._execution.stages import (
     TaskPool,
     ThreadPool,
     chain_here,
-    demand_of,
 )
 from skate.data._execution.stats import ExecutionStats, Meter, live_rows_of
 from skate.data._execution.transforms import SourceTask, TransformChain
+from skate.data._execution.waiting import await_any, cancel
 from skate.data._plan import nodes as plan
 from skate.data._plan.optimizer import optimise
 from skate.data._plan.static_schema import static_schema
@@ -54,8 +53,6 @@ from skate.data._relational.runs import Collected, Relational, with_runs
 from skate.data._relational.scans import is_scan
 from skate.data._settings.context import DataContext
 
-QUIET_SECONDS = 10.0  # after which it is worth a look at why nothing moves
-_STALLED_SECONDS = 0.5  # after which jobs may wait for what others hold that wait for them
 SMALL_LIMIT = 10_000  # rows; up to here the next file is read only when it is needed
 
 
@@ -97,7 +94,7 @@ def _executed(
             yield from stats.handed_out(bundle)
     except Exception as error:
         report(error)
-        raise
+        raise without_own_frames(error)
     finally:
         close_early(stream)
         stats.finish()
@@ -105,26 +102,14 @@ def _executed(
 
 
 def bundle_bytes(bundle: Bundle) -> int:
-    """What a bundle weighs."""
+    """Return how many bytes a bundle has."""
     return bundle.size
 
 
 def _limit_bytes(context: DataContext) -> int:
-    """How much may wait for the next stage, or for the caller."""
+    """Compute how many bytes may wait for the next stage, or for the caller."""
     limit = context.execution_options.resource_limits.object_store_memory
     return 4 * context.target_max_block_size if isinf(limit) else int(limit)
-
-
-@dataclass
-class Fused:
-    """Per-block nodes that make one stage."""
-
-    steps: list[Any]
-    names: list[str]
-    compute: Compute | None  # None: Arrow's kernels only
-    options: dict[str, Any]
-    min_rows: int = 0
-    is_cut_later: bool = False  # in this process: somebody else cuts its blocks
 
 
 class PlanExecution:
@@ -151,8 +136,8 @@ class PlanExecution:
     def stream(
         self, node: plan.Node, ahead: bool = True, gathered: bool = False
     ) -> Iterator[Bundle]:
-        """The bundles of a plan. Without `ahead`, a read does one task after the other; if they
-        are `gathered`, large reads are done elsewhere, and their rows stay there."""
+        """Yield the bundles of a plan. Without `ahead`, a read does one task after the other; if
+        they are `gathered`, large reads are done elsewhere, and their rows stay there."""
         nodes: list[plan.Map] = []
         while isinstance(node, plan.Map):
             nodes.insert(0, node)
@@ -191,7 +176,7 @@ class PlanExecution:
         return meter.output(node.run([meter.input(stream) for stream in streams], self.context))
 
     def _relational(self, node: Relational, above: list[plan.Map]) -> Iterator[Bundle]:
-        inputs = [child if is_scan(child) else self._hoard(child) for child in node.inputs]
+        inputs = [child if is_scan(child) else self._collected(child) for child in node.inputs]
         try:
             answer = node.answer(inputs, self.context)
         except Exception as error:
@@ -206,9 +191,9 @@ class PlanExecution:
         yield from self._staged(answer, fuse(above))
 
     def _gathered(self, node: Gathering, above: list[plan.Map]) -> Iterator[Bundle]:
-        """An exchange in this process, or by partitions. What is above it is done where they are
-        finished."""
-        inputs = [self._hoard(child) for child in node.inputs]
+        """Run an exchange in this process, or by partitions. What is above it is done where they
+        are finished."""
+        inputs = [self._collected(child) for child in node.inputs]
         size = sum(each.size for each in inputs)
         if not any(each.rows for each in inputs) or not is_divided(size, self.context):
             done = Meter(self.stats.stage(node.name, "driver")).output(node.in_memory(inputs))
@@ -222,9 +207,9 @@ class PlanExecution:
         head = Fused([exchange.finish], [node.name], TaskPoolStrategy(), {})
         yield from self._staged(exchange.parts(divided), fuse(above, head))
 
-    def _hoard(self, node: plan.Node) -> Hoard:
+    def _collected(self, node: plan.Node) -> BundleBuffer:
         if isinstance(node, Collected):
-            return node.hoard
+            return node.buffer
         return collect(self.stream(node, gathered=True), self.context.sort_memory_bytes)
 
     def _kept(self, node: plan.Input) -> Iterator[Bundle]:
@@ -255,7 +240,7 @@ class PlanExecution:
         return self._staged(cut_up(blocks, each), fuse(nodes)) if nodes else cut_up(blocks, each)
 
     def _tasks(self, read: plan.Read, nodes: list[plan.Map]) -> list[SourceTask]:
-        """The pieces of a source, of whole batches if it can choose."""
+        """Divide a source into the pieces to read, of whole batches if it can choose."""
         batch = next((node.min_rows for node in nodes if node.min_rows), 0)
         source = read.source.aligned(batch) if batch else read.source
         tasks = source.read_tasks(read.parallelism)
@@ -323,19 +308,19 @@ class PlanExecution:
     def _loop(self, items: Iterator[object], stages: list[Stage]) -> Iterator[Bundle]:
         limit = _limit_bytes(self.context)
         last = stages[-1]
-        departure = Departure.of_consumer()
-        departure.then(lambda: _cancel(stages))
+        cancellation = Cancellation.of_consumer()
+        cancellation.then(lambda: cancel(stages))
         try:
             while True:
                 self._advance(items, stages, limit)
                 self._show()
                 if last.finished:
                     yield last.finished.popleft()
-                elif last.exhausted or departure.declared:
+                elif last.exhausted or cancellation.declared:
                     return
                 else:
                     full = [stage for stage in stages if stage.is_full(limit)]
-                    _await_any([stage for stage in stages if stage not in full], full)
+                    await_any([stage for stage in stages if stage not in full], full)
         finally:
             for stage in stages:
                 stage.close()
@@ -363,7 +348,7 @@ class PlanExecution:
                 stage.add(item)
 
     def _may_fail(self) -> bool:
-        """Whether one more block may fail; counts it."""
+        """Count a block that failed, and return whether it may be left out."""
         import sys
 
         allowed = self.context.max_errored_blocks
@@ -375,14 +360,14 @@ class PlanExecution:
 
 
 def _source_of(node: plan.Node) -> plan.Node:
-    """Where the rows come from that functions of blocks see."""
+    """Find the node below all maps, from which their functions get the rows."""
     while isinstance(node, plan.Map):
         node = node.input
     return node
 
 
 def _numbered(tasks: list[SourceTask], position: ReadPosition) -> list[SourceTask]:
-    """The tasks from a position on, each with its number."""
+    """Number the tasks, and return those from a position on."""
     said = repr([(task.name, task.size_bytes, task.rows) for task in tasks])
     for number, task in enumerate(tasks):
         task.number = number
@@ -390,122 +375,20 @@ def _numbered(tasks: list[SourceTask], position: ReadPosition) -> list[SourceTas
 
 
 def cut_up(bundles: Iterator[Bundle], count: int) -> Iterator[Bundle]:
-    """Each bundle in so many of about equal length, as far as it has rows."""
+    """Cut each bundle into so many of about equal length, as far as it has rows."""
     for bundle in bundles:
         yield from even_bundles(bundle.get(), count)
 
 
-def _cancel(stages: list[Stage]) -> None:
-    """End the jobs that run, which wakes the thread that waits for them."""
-    for stage in stages:
-        for job in stage.running.copy():
-            job.cancel()
-
-
-def _await_any(stages: list[Stage], full: list[Stage]) -> None:
-    """Until some job at the head of its stage has something new.
-
-    Those of the full stages are held back. Where they hold the resources that the others wait for,
-    nothing would ever move: then they go on, beyond what is to wait in memory.
-    """
-    heads = [stage.running[0] for stage in stages if stage.running]
-    if len(heads) == 1 and isinstance(heads[0], ThreadJob):
-        heads[0].wait()
-        return
-    generators = [job.generator for job in heads if isinstance(job, RemoteJob)]
-    if not generators or skate.wait(generators, timeout=_STALLED_SECONDS)[0]:
-        return
-    if _make_way(stages, full) or skate.wait(generators, timeout=QUIET_SECONDS)[0]:
-        return
-    _warn_if_starved([stage.workers for stage in stages])
-    while not skate.wait(generators, timeout=QUIET_SECONDS)[0]:
-        if _make_way(stages, full):
-            return
-
-
-def _make_way(stages: list[Stage], full: list[Stage]) -> bool:
-    starved = bool(full) and any(stage.is_starved() for stage in stages if stage.running)
-    return starved and any(stage.make_way() for stage in full)
-
-
-def _warn_if_starved(workers: Sequence[TaskPool | Actors | ThreadPool]) -> None:
-    """Say what is waited for when no resources are free for it."""
-    for each in workers:
-        if isinstance(each, Actors) and each.is_starved():
-            warnings.warn(
-                f"nothing has moved for {QUIET_SECONDS:.0f} s: a dataset is waiting for "
-                f"{each.demand}, and {skate.available_resources()} is free. Other work or another "
-                "dataset that is being iterated over, holds the rest",
-                stacklevel=2,
-            )
-            return
-
-
-def check_resources(fused: Sequence[Fused]) -> None:
-    """Raise if the stages, which run side by side, can never all have what they ask for."""
-    needs: dict[str, float] = {}
-    largest: dict[str, float] = {}
-    for stage in fused:
-        for name, amount in demand_of(stage.options).items():
-            if isinstance(stage.compute, ActorPoolStrategy):
-                needs[name] = needs.get(name, 0) + amount * stage.compute.min_size
-            else:
-                largest[name] = max(largest.get(name, 0), amount)
-    total = skate.cluster_resources()
-    for name in {**needs, **largest}:
-        wanted = needs.get(name, 0) + largest.get(name, 0)
-        if wanted > total.get(name, 0):
-            steps = ", ".join("->".join(stage.names) for stage in fused)
-            raise ValueError(
-                f"{steps} run side by side and ask for {wanted:g} {name} together, but there are "
-                f"{total.get(name, 0):g}. Ask for less (num_cpus, num_gpus, concurrency), "
-                "materialize() in between, or pretend there is more: skate.init(num_gpus=...)"
-            )
-
-
-def fuse(nodes: list[plan.Map], head: Fused | None = None) -> list[Fused]:
-    """Neighbours that can run in one stage, joined."""
-    fused = [head] if head is not None else []
-    for node in nodes:
-        if fused and _join(fused[-1], node):
-            continue
-        fused.append(
-            Fused([node.step], [node.name], node.compute, dict(node.options), node.min_rows)
-        )
-    return fused
-
-
-def _join(stage: Fused, node: plan.Map) -> bool:
-    """Put the node into the stage if that changes neither where nor how often things run."""
-    if node.compute is not None:
-        if stage.compute is not None and not _alike(stage, node):
-            return False
-        if stage.compute is None and "num_gpus" in dict(node.options):
-            return False  # a GPU should not wait for a read
-        stage.compute, stage.options = node.compute, dict(node.options)
-        stage.min_rows = max(stage.min_rows, node.min_rows)
-    stage.steps.append(node.step)
-    stage.names.append(node.name)
-    return True
-
-
-def _alike(stage: Fused, node: plan.Map) -> bool:
-    """Tasks join tasks, and tasks without wishes of their own join the actors after them."""
-    if stage.options == dict(node.options) and stage.compute == node.compute:
-        return isinstance(stage.compute, TaskPoolStrategy)
-    plain = stage.compute == TaskPoolStrategy() and not stage.options
-    return plain and "num_gpus" not in dict(node.options)
-
-
 def no_rows(node: plan.Node) -> Iterator[Bundle]:
-    """An empty block that shows the columns, if they are known without running anything."""
+    """Yield an empty block that shows the columns, if they are known without running anything."""
     schema = static_schema(node)
     if schema is not None and schema.names:
         yield bundle_of(schema.empty_table())
 
 
 def limited(bundles: Iterator[Bundle], limit: int) -> Iterator[Bundle]:
-    """The first rows; what is not needed is not computed."""
+    """Yield the first rows; what is not needed is not computed."""
     left = limit
     try:
         while left > 0:

@@ -22,15 +22,15 @@ class StageJob(ABC):
 
     @abstractmethod
     def poll(self, stats: StageStats) -> list[Bundle]:
-        """What is new, without waiting."""
+        """Return what is new, without waiting."""
 
     def end(self) -> None:
-        """No more will come of it."""
+        """Note that no more will come of the job."""
         self.done = True
 
     @abstractmethod
     def cancel(self) -> None:
-        """Nobody wants the rest."""
+        """Stop the job, since nobody wants the rest."""
 
 
 class RemoteJob(StageJob):
@@ -43,9 +43,8 @@ class RemoteJob(StageJob):
 
     def poll(self, stats: StageStats) -> list[Bundle]:
         while self._next_is_there():
-            try:
-                ref = next(self.generator)
-            except StopIteration:
+            ref = next(self.generator, None)
+            if ref is None:
                 self.end()
                 if self._block is not None:  # without its meta: the error that ended the job
                     skate.get(self._block)

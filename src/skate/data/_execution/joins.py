@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from skate.data._arrow.blocks import Block, check_columns
+from skate.data._arrow.blocks import Block, MissingColumnError, check_columns
 from skate.data._arrow.compute import pc
 from skate.data._arrow.schema import Schema
 from skate.data._arrow.sorting import check_keys
-from skate.data._execution.bundles import Bundle, Hoard, even_bundles, table_of
+from skate.data._execution.bundles import Bundle, BundleBuffer, even_bundles, table_of
 from skate.data._execution.dividing import ByHash
 from skate.data._execution.exchange import by_engine
 from skate.data._execution.partitions import Divisions, Gathering, Side
@@ -71,7 +71,7 @@ class Join(Gathering):
     right_suffix: str | None = None
     blocks: int = 1
 
-    def in_memory(self, inputs: Sequence[Hoard]) -> Iterator[Bundle]:
+    def in_memory(self, inputs: Sequence[BundleBuffer]) -> Iterator[Bundle]:
         tables = [table_of(each.bundles) for each in inputs]
         return even_bundles(self.of_tables(tables), self.blocks)
 
@@ -90,8 +90,9 @@ class Join(Gathering):
         return by_engine(self, tables)
 
     def join(self, left: Block, right: Block) -> Block:
-        """Only keys and row numbers go through Arrow's join: it knows few types of columns."""
-        left, right = _with_keys(left, self.on), _with_keys(right, self.right_on)
+        """Join two tables. Only keys and row numbers go through Arrow's join: it knows few types
+        of columns."""
+        left, right = _with_keys(left, self.on), self._with_keys_of_the_right(right)
         types = [
             common_type(one, left[one].type, other, right[other].type)
             for one, other in zip(self.on, self.right_on, strict=True)
@@ -118,6 +119,15 @@ class Join(Gathering):
         for key, one, other in zip(names.keys, self.on, self.right_on, strict=True):
             columns[key] = pc.coalesce(left[one], right[other])
         return pa.table({name: columns[name] for name in names.all})
+
+    def _with_keys_of_the_right(self, table: Block) -> Block:
+        try:
+            return _with_keys(table, self.right_on)
+        except MissingColumnError as error:
+            raise MissingColumnError(
+                f"{error}. That is the dataset on the right of the join: right_on= says what its "
+                "keys are called, where on= does not"
+            ) from None
 
     def names(self, left: Sequence[str], right: Sequence[str]) -> JoinedNames:
         """Return what the columns of pairs are called.
@@ -150,13 +160,13 @@ class Join(Gathering):
 
 
 def _with_keys(table: Block, keys: Sequence[str]) -> Block:
-    """The table, or, if it is empty and nothing is known of it, one that has the keys."""
+    """Return the table, or, if it is empty and nothing is known of it, one that has the keys."""
     check_keys(keys, table)
     return table if table.num_columns else pa.table({key: pa.nulls(0) for key in keys})
 
 
 def common_type(on: str, left: pa.DataType, right_on: str, right: pa.DataType) -> pa.DataType:
-    """The type in which keys of both sides can be compared."""
+    """Find the type in which keys of both sides can be compared."""
     if left == right:
         return left
     kinds = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in (left, right)]

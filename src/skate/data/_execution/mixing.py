@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from skate._core.enumerations import looked_up_by_value
 from skate.data._execution.bundles import Bundle
 from skate.data._execution.partitions import Streams
 from skate.data._plan import nodes as plan
 from skate.data._settings.context import DataContext
 
 
+@looked_up_by_value
 class MixStoppingCondition(Enum):
     """Say when a mix ends: with the first dataset that has no more rows, or with the last.
 
@@ -24,7 +26,7 @@ class MixStoppingCondition(Enum):
 
 
 def check_weights(weights: Sequence[float] | None, datasets: int) -> tuple[float, ...]:
-    """The shares of the datasets, which add up to 1."""
+    """Check the weights of a mix, and return them as shares that add up to 1."""
     given = [1.0] * datasets if weights is None else list(weights)
     if len(given) != datasets:
         raise ValueError(f"mix takes one weight per dataset, {datasets}; got {given}")

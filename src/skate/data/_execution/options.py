@@ -117,7 +117,7 @@ class ExecutionResources:
 
     @classmethod
     def inf(cls) -> ExecutionResources:
-        """No limits."""
+        """Return resources without any limits."""
         return cls.for_limits()
 
     def _amounts(self) -> dict[str, float]:
@@ -261,7 +261,7 @@ class ExecutionResources:
 
 
 def _size(amount: float) -> str:
-    """As "1.5GiB"; "inf" if there is no limit."""
+    """Write a number of bytes as "1.5GiB"; "inf" if there is no limit."""
     if amount == inf:
         return "inf"
     step = max(0, int(amount).bit_length() - 1) // 10

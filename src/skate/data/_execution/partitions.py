@@ -29,9 +29,9 @@ import pyarrow as pa
 import skate
 from skate.data._arrow.blocks import Block, compact, concat
 from skate.data._arrow.sorting import check_keys
-from skate.data._execution.bundles import Bundle, Hoard, even_bundles
+from skate.data._execution.bundles import Bundle, BundleBuffer, even_bundles
 from skate.data._execution.dividing import Division, with_places
-from skate.data._execution.early_exit import Departure
+from skate.data._execution.early_exit import Cancellation
 from skate.data._execution.stats import StageStats
 from skate.data._plan import nodes as plan
 from skate.data._settings.context import MB, DataContext
@@ -73,12 +73,12 @@ def tasks_at_a_time() -> int:
     return max(1, int(min(cpus, limit)))
 
 
-def collect(stream: Iterator[Bundle], limit: int) -> Hoard:
+def collect(stream: Iterator[Bundle], limit: int) -> BundleBuffer:
     """Return all bundles; above so many bytes they are in the object store."""
-    hoard = Hoard(limit)
+    buffer = BundleBuffer(limit)
     for bundle in stream:
-        hoard.add(bundle)
-    return hoard
+        buffer.add(bundle)
+    return buffer
 
 
 # -- what an operation says ---------------------------------------------------------------------
@@ -119,7 +119,7 @@ class Gathering(plan.Exchange):
         return self.in_memory([collect(each, context.sort_memory_bytes) for each in streams])
 
     @abstractmethod
-    def in_memory(self, inputs: Sequence[Hoard]) -> Iterator[Bundle]:
+    def in_memory(self, inputs: Sequence[BundleBuffer]) -> Iterator[Bundle]:
         """Return the result for rows that fit into this process."""
 
     def repeatable(self) -> Gathering:
@@ -246,14 +246,16 @@ class ExchangePart(NamedTuple):
 class Partitions:
     """One exchange: `finish` is the step for each of the `parts`."""
 
-    def __init__(self, node: Gathering, inputs: Sequence[Hoard], context: DataContext) -> None:
+    def __init__(
+        self, node: Gathering, inputs: Sequence[BundleBuffer], context: DataContext
+    ) -> None:
         node = node.repeatable()
         self._name = node.name
         self._window = tasks_at_a_time()
         size = sum(each.size for each in inputs)
         each = max(1, min(_PART_BYTES, context.sort_memory_bytes // 2))
         parts = min(_MOST_PARTS, size // each + 2)
-        self._sides = [_side(hoard, max(each, ceil(size / _MOST_PARTS))) for hoard in inputs]
+        self._sides = [_side(buffer, max(each, ceil(size / _MOST_PARTS))) for buffer in inputs]
         self._look(node.sampled, parts)
         self._divisions = node.divisions(self._sides, parts)
         columns = tuple(side.columns for side in self._sides)
@@ -276,9 +278,9 @@ class Partitions:
         """Divide all rows, then return the parts; what has become of the rows is let go."""
         count = len(self._divisions.blocks)
         pieces: list[list[list[Ref]]] = [[[] for _ in self._sides] for _ in range(count)]
-        departure = Departure.of_consumer()
+        cancellation = Cancellation.of_consumer()
         for side, parts, refs in self._some_at_a_time(self._divided()):
-            if departure.declared:
+            if cancellation.declared:
                 return
             rows, size, seconds = skate.get(refs[0])
             stats.add(sum(rows), size, seconds)
@@ -318,12 +320,12 @@ def _looks(side: Side, keys: Sequence[str], wanted: int, name: str) -> Iterator[
         yield look.remote(keys, ceil(wanted * count / total), start, *blocks)
 
 
-def _side(hoard: Hoard, group_bytes: int) -> Side:
+def _side(buffer: BundleBuffer, group_bytes: int) -> Side:
     """Return bundles in groups of about so many bytes; those of this process go to the store."""
-    blocks, columns = len(hoard.bundles), hoard.empty() if not hoard.rows else concat([])
+    blocks, columns = len(buffer.bundles), buffer.empty() if not buffer.rows else concat([])
     groups: list[list[Bundle]] = []
     size = group_bytes
-    for bundle in hoard.drain():
+    for bundle in buffer.drain():
         if not bundle.rows:
             continue
         if size + bundle.size > group_bytes:

@@ -39,7 +39,8 @@ class ReadPosition:
     tasks: str = ""
 
     def begin(self, found: str) -> int:
-        """The number of the first task to read, of a source with these tasks."""
+        """Return the number of the first task to read; 0 if the source had other tasks than
+        `found`."""
         if self.tasks != found:
             self.task = 0
         self.tasks = found
@@ -95,11 +96,11 @@ class BlockCursor:
         yield block.slice(skip) if skip else block
 
     def rows_until(self, blocks: int) -> int:
-        """How many rows the first blocks that were given have."""
+        """Count the rows of the first `blocks` blocks that were given."""
         return self._ends[blocks - 1] if blocks else 0
 
     def at(self, rows: int) -> State:
-        """The position behind so many rows that were given."""
+        """Describe the position behind so many rows that were given."""
         if not self._begins:  # nothing was given yet
             fed, task = 0, self._wanted
             behind = self._rows_of_task
@@ -112,11 +113,6 @@ class BlockCursor:
             "rows_of_task": behind - fed,
             "tasks": self._position.tasks,
         }
-
-
-def tagged(bundle: Bundle, start: int | None) -> Bundle:
-    """The bundle, which is the first of the rows of a task."""
-    return bundle if start is None else bundle._replace(start=start)
 
 
 # -- shuffling in a buffer ----------------------------------------------------------------------
@@ -147,7 +143,7 @@ class LocalShuffle:
             self._pending, self._held = map(_table_of, (state["out"], state["held"]))
 
     def mixed(self, blocks: Iterator[Block], batch_size: int) -> Iterator[Block]:
-        """The rows in another order, in blocks of whole batches, all but the last."""
+        """Yield the rows in another order, in blocks of whole batches, all but the last."""
         given = fed = 0
         held = [] if self._held is None else [self._held]
         rows = sum(block.num_rows for block in held)
@@ -180,7 +176,8 @@ class LocalShuffle:
             self._mixes.popleft()
 
     def at(self, rows: int) -> tuple[int, State]:
-        """How many rows had come in when so many had gone out, and what was there then."""
+        """Return how many rows had come in when so many had gone out, and what was in the buffer
+        then."""
         self.forget(rows)
         if not self._mixes:
             nothing = {"out": _bytes_of(self._pending), "held": _bytes_of(self._held)}
@@ -214,7 +211,7 @@ def _table_of(content: bytes | None) -> Block | None:
 
 
 def draws_of(node: plan.Node) -> list[int]:
-    """How often seeds that change with each execution were used, operation by operation."""
+    """Count how often seeds that change with each execution were used, operation by operation."""
     return [_counter(each)[0] for each in plan.walk(node)]
 
 

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from skate.data._execution.early_exit import Departure, close_early
+from skate.data._execution.early_exit import Cancellation, close_early
 
 Item = TypeVar("Item")
 
@@ -46,13 +46,13 @@ class Shelf:
         return not self._items or self._weight + weight <= self._most
 
     def end(self, error: BaseException | None = None) -> None:
-        """Nothing more will come, or the error does."""
+        """Say that nothing more will come, or that the `error` does."""
         with self._changed:
             self._ended, self._error = True, error
             self._changed.notify_all()
 
     def leave(self) -> None:
-        """The consumer has gone."""
+        """Say that the consumer has gone, and drop what waits for it."""
         with self._changed:
             self._left = True
             self._items.clear()
@@ -84,14 +84,14 @@ def prefetched(
         weight: How much of that an item is.
     """
     shelf = Shelf(most)
-    departure = Departure()
+    cancellation = Cancellation()
 
     def leave() -> None:
         shelf.leave()
-        departure.declare()
+        cancellation.declare()
 
     def work() -> None:
-        departure.concerns_this_thread()
+        cancellation.concerns_this_thread()
         try:
             for item in items:
                 if not shelf.put(item, weight(item)):
@@ -102,7 +102,7 @@ def prefetched(
         finally:
             close_early(items)
 
-    Departure.of_consumer().then(leave)  # who works ahead for another goes with that one
+    Cancellation.of_consumer().then(leave)  # who works ahead for another goes with that one
     thread = threading.Thread(target=work, name="skate-prefetch", daemon=True)
     thread.start()
     try:

@@ -79,8 +79,8 @@ class Progress:
         return grid
 
     def text(self, seconds: float) -> str:
-        """How much is done and left, rows, rows per second, the memory of this process, and each
-        operator: the busiest first, as a narrow terminal shows the beginning."""
+        """Describe how much is done and left, rows, rows per second, the memory of this process,
+        and each operator: the busiest first, as a narrow terminal shows the beginning."""
         rate = self.stats.rows / seconds if seconds else 0.0
         memory = try_import("psutil", "data").Process().memory_info().rss
         work = sum(stage.busy_seconds for stage in self.stats.stages) or 1.0

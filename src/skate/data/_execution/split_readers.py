@@ -25,18 +25,20 @@ class SplitReader(NamedTuple):
         return self.process == os.getpid() and self.place == _place()
 
     def may_have_died(self) -> bool:
-        """Whether it is gone, as far as can be said from here."""
+        """Return whether it may be gone; a process of another machine always may."""
         return self.place != _place() or self.has_died()
 
     def has_died(self) -> bool:
-        """Whether it is known to be gone; nothing is known of processes of other machines."""
+        """Return whether it is known to be gone; nothing is known of processes of other
+        machines."""
         if self.started is None or self.place != _place():
             return False
         return _start_time(self.process) != self.started
 
 
 def _place() -> str:
-    """The machine, and the container if there is one: where numbers of processes mean the same."""
+    """Name the machine, and the container if there is one: where numbers of processes mean the
+    same."""
     try:
         namespace = os.readlink("/proc/self/ns/pid")
     except OSError:
@@ -45,7 +47,7 @@ def _place() -> str:
 
 
 def _start_time(process: int) -> str | None:
-    """None for a process that is gone or has ended."""
+    """Read when a process started; None if it is gone or has ended."""
     try:
         with open(f"/proc/{process}/stat") as file:
             fields = file.read().rpartition(")")[2].split()

@@ -37,12 +37,13 @@ _STREAMING = {"num_returns": "streaming", "_generator_backpressure_num_objects":
 
 
 def _allow_views() -> None:
-    """torch warns of arrays that cannot be written to, which batches are on purpose."""
+    """Silence torch's warning of arrays that cannot be written to, which batches are on
+    purpose."""
     warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
 
 
 def stream_chain(chain: TransformChain, payloads: Sequence[object]) -> Iterator[object]:
-    """Block, meta, block, meta …, as they come. Functions see the settings of their dataset."""
+    """Yield block, meta, block, meta …, as they come. Functions see their dataset's settings."""
     _allow_views()
     keep_memory()
     return chain.settings.during(chain.stream(payloads))
@@ -96,7 +97,7 @@ class TaskPool:
         pass
 
     def is_starved(self, job: RemoteJob) -> bool:
-        """Whether a job has no place yet, because others hold the resources."""
+        """Return whether a job has no place yet, because others hold the resources."""
         if not self.demand:
             return False
         from skate.util.state import list_tasks
@@ -122,10 +123,11 @@ class _Mapper:
                 function.call_in_one_thread()
 
     def started(self) -> None:
-        """An answer means that the actor has its resources."""
+        """Answer, which means that the actor has its resources."""
 
     def constructed(self) -> None:
-        """An answer means that the user's classes are constructed, or cannot be."""
+        """Construct the user's classes; an answer means that they are constructed, or cannot
+        be."""
         for function in self.functions:
             function.load()
 
@@ -163,13 +165,14 @@ class Actors:
         return actor
 
     def is_starved(self) -> bool:
-        """Whether no actor has its resources yet, because others hold them."""
+        """Return whether no actor has its resources yet, because others hold them."""
         if not self._started or self._fits() or skate.wait(self._started, timeout=0)[0]:
             return False
         return not self._is_starting()
 
     def _is_starting(self) -> bool:
-        """Whether an actor has a place already, and its process or constructor takes its time."""
+        """Return whether an actor has a place already, and its process or constructor takes its
+        time."""
         from skate.util.state import list_actors
 
         own = {actor._actor_id.hex() for actor in self.load}
@@ -209,7 +212,7 @@ class Actors:
             )
 
     def _fits(self) -> bool:
-        """Whether one more actor would start: one that waits would keep its job waiting."""
+        """Return whether one more actor would start: one that waits would keep its job waiting."""
         if not skate.is_initialized():  # the session has ended: to ask would begin another
             return False
         free = skate.available_resources()
@@ -219,7 +222,7 @@ class Actors:
         self.load[actor] -= 1
 
     def shrink(self) -> None:
-        """No more input: let idle actors go, down to the smallest size."""
+        """Let idle actors go, down to the smallest size, as no more input comes."""
         for actor in [actor for actor, load in self.load.items() if load == 0]:
             if len(self.load) > self.strategy.min_size:
                 del self.load[actor]
@@ -230,7 +233,7 @@ class Actors:
 
 
 def demand_of(options: Mapping[str, Any]) -> dict[str, float]:
-    """What one task or actor with these options holds while it runs."""
+    """Collect what one task or actor with these options holds while it runs."""
     demand = {"CPU": options.get("num_cpus") or 0, "GPU": options.get("num_gpus") or 0}
     demand.update(options.get("resources") or {})
     return {name: amount for name, amount in demand.items() if amount}
@@ -301,7 +304,7 @@ class Stage:
         return self.workers.has_room(len(self.running), len(self.finished))
 
     def is_full(self, limit_bytes: float) -> bool:
-        """Whether jobs that run are held back, because enough waits for the next stage."""
+        """Return whether jobs that run are held back, because enough waits for the next stage."""
         if self._ends_first is not None and self.running and self.running[0] is self._ends_first:
             return False
         return self._has_enough(limit_bytes)
@@ -312,7 +315,7 @@ class Stage:
         return bool(self.finished) and sum(b.size for b in self.finished) > limit_bytes
 
     def is_starved(self) -> bool:
-        """Whether its next job has no place yet, because others hold the resources."""
+        """Return whether its next job has no place yet, because others hold the resources."""
         if isinstance(self.workers, Actors):
             return self.workers.is_starved()
         first = self.running[0] if self.running else None
@@ -398,7 +401,7 @@ class Stage:
             self._empty = bundle
 
     def _show_columns(self) -> None:
-        """Where no row is left, an empty block at the end still says which columns there are."""
+        """Give an empty block at the end where no row is left, so that the columns are known."""
         over = self.input_ended and not self.running
         if over and not self._had_rows and self._empty is not None:
             self.finished.append(self._empty)
@@ -421,7 +424,7 @@ def chain_here(
     items: Iterator[Bundle | SourceTask],
     may_fail: Callable[[], bool],
 ) -> Iterator[Bundle]:
-    """A chain without any concurrency: for blocks that are here already."""
+    """Run a chain on the items without any concurrency: for blocks that are here already."""
     empty: Block | None = None
     had_rows = False
     for item in items:

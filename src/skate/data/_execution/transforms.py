@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -31,11 +31,12 @@ from skate.data._arrow.blocks import (
     rows_of,
 )
 from skate.data._arrow.tensors import column_of_array
-from skate.data._execution.udf import FunctionError, UserFunction, iterated
+from skate.data._execution.udf import FunctionError, FunctionTypeError, UserFunction, iterated
 from skate.data._settings.context import DataContext
 
 Step = Callable[[Iterator[Block]], Iterator[Block]]
 Meta = tuple[int, int, float]  # rows, bytes, seconds
+_ASKED_OF_VALUES = ("pandas",)  # by Arrow, which is given values of Python
 
 
 class SourceTask:
@@ -62,7 +63,7 @@ class SourceTask:
         return self.number
 
     def payloads(self) -> list[object]:
-        """As arguments of a task."""
+        """Return the arguments of a task that reads this piece of the source."""
         return [self]
 
 
@@ -97,7 +98,7 @@ class TransformChain:
             raise
 
     def stream(self, payloads: Sequence[object]) -> Iterator[object]:
-        """Block, meta, block, meta …: what a job gives."""
+        """Yield block, meta, block, meta …: what a job gives."""
         start = time.perf_counter()
         for block in self.blocks(payloads):
             yield block
@@ -105,7 +106,8 @@ class TransformChain:
             start = time.perf_counter()
 
     def blocks(self, payloads: Sequence[object]) -> Iterator[Block]:
-        """The blocks that leave, neither too large nor with more memory than their rows need."""
+        """Yield the blocks that leave, neither too large nor with more memory than their rows
+        need."""
         if self.keeps_empty_blocks is not None:
             yield from map(compact, self(payloads))
             return
@@ -113,7 +115,8 @@ class TransformChain:
             yield from map(compact, self.pieces(concat(found)))
 
     def pieces(self, block: Block) -> Iterator[Block]:
-        """The block in pieces that are not too large, unless the last step says where they end."""
+        """Cut the block into pieces that are not too large, unless the last step says where they
+        end."""
         if self.keeps_empty_blocks is not None:
             return iter([block])
         rows = block.num_rows
@@ -137,7 +140,8 @@ _OF_ROWS = "arrays in rows are views on shared memory; change a copy, as np.arra
 
 
 def blame(failure: FunctionError, operator: str, is_batch: bool = False) -> BaseException:
-    """The user's own exception, with the operator and the input that it failed on."""
+    """Return the user's own exception, with a note of the operator and the input that it failed
+    on."""
     cause = failure.__cause__
     if cause is None:
         return failure
@@ -165,7 +169,8 @@ def _shortened(value: object) -> str:
 
 
 def block_limit() -> int:
-    """How many bytes a block may have, by the settings of the execution that this is a part of."""
+    """Return how many bytes a block may have, by the settings of the execution that this is a part
+    of."""
     return DataContext.get_current().target_max_block_size
 
 
@@ -175,6 +180,7 @@ class _RowStep(ABC):
 
     udf: UserFunction
     name: str
+    imports: ClassVar = _ASKED_OF_VALUES
 
     def __call__(self, blocks: Iterator[Block]) -> Iterator[Block]:
         for block in blocks:
@@ -189,7 +195,7 @@ class _RowStep(ABC):
 
     @abstractmethod
     def _outputs(self, rows: Iterator[object]) -> Iterator[Any]:
-        """The new rows."""
+        """Yield the new rows."""
 
 
 @dataclass(frozen=True)
@@ -201,6 +207,11 @@ class MapRows(_RowStep):
                     f"{self.name} returned None for {_describe(row)}; it must return a row "
                     "(did you forget `return`?)"
                 )
+            if isinstance(result, Generator):
+                raise FunctionTypeError(
+                    f"{self.name} yields rows, for {_describe(row)}; it must return one row, and "
+                    "flat_map takes functions that yield several"
+                )
             yield result
 
 
@@ -209,7 +220,7 @@ class FlatMapRows(_RowStep):
     def _outputs(self, rows: Iterator[object]) -> Iterator[Any]:
         for row, result in self.udf.results(rows):
             if not isinstance(result, Iterable) or isinstance(result, Mapping):
-                raise TypeError(
+                raise FunctionTypeError(
                     f"{self.name} returned {_shortened(result)} for {_describe(row)}; it must "
                     "return a list of rows, or yield them"
                 )
@@ -220,6 +231,7 @@ class FlatMapRows(_RowStep):
 class FilterRows:
     udf: UserFunction
     name: str
+    imports: ClassVar = _ASKED_OF_VALUES
 
     def __call__(self, blocks: Iterator[Block]) -> Iterator[Block]:
         for block in blocks:
@@ -232,8 +244,8 @@ class FilterRows:
 
 
 def portions(results: Iterator[object], max_bytes: float, every: int = 16) -> Iterator[list[Any]]:
-    """The results in lists of at most about `max_bytes`: a function may make much of little. To
-    be quick, only one of `every` is measured, unless they are large."""
+    """Collect the results into lists of at most about `max_bytes`: a function may make much of
+    little. To be quick, only one of `every` is measured, unless they are large."""
     portion: list[Any] = []
     size, step = 0, every
     for result in results:
@@ -250,7 +262,7 @@ def portions(results: Iterator[object], max_bytes: float, every: int = 16) -> It
 
 
 def bytes_of(value: object) -> int:
-    """About how much memory a row or a batch takes."""
+    """Estimate how much memory a row or a batch takes."""
     if isinstance(value, Mapping):
         return sum(map(bytes_of, value.values()))
     if isinstance(value, (str, bytes)):
@@ -280,15 +292,15 @@ class MapBatches:
             yield from self._of_piece(pieces)
 
     def _of_piece(self, block: Block) -> Iterator[Block]:
-        """The outputs for one block, whose rows are several whole batches."""
+        """Yield the outputs for one block, whose rows are several whole batches."""
         compacted = (self._compact(output, block) for output in self._results(block))
         for outputs in portions(compacted, block_limit(), every=1):
             with self._noting_returned():
                 yield joined(outputs)
 
     def _compact(self, output: Batch, block: Block) -> Batch:
-        """What a batch has become: arrays, which are joined later, or else a block, since lists
-        of Python's numbers are five times as large, and new memory for each."""
+        """Keep arrays, which are joined later, and make a block of any other output: lists of
+        Python's numbers are five times as large, and new memory for each."""
         if _has_arrays(output):
             return output
         with self._noting_returned():
@@ -317,7 +329,7 @@ class MapBatches:
 
 
 def slices(block: Block, batch_size: int | None, batch_format: str) -> Iterator[Batch]:
-    """The batches of a block. Its columns are converted once and then cut."""
+    """Cut a block into batches. Its columns are converted once and then cut."""
     total = block.num_rows
     if batch_size is None or batch_size >= total:
         return iter([batch_of(block, batch_format)])
@@ -332,8 +344,8 @@ def slices(block: Block, batch_size: int | None, batch_format: str) -> Iterator[
 
 
 def rebatched(blocks: Iterator[Block], batch_size: int | None) -> Iterator[Block]:
-    """Blocks whose rows are a multiple of the batch size, all but the last. Only the batches that
-    cross a border of blocks are put together anew."""
+    """Yield blocks whose rows are a multiple of the batch size, all but the last. Only the batches
+    that cross a border of blocks are put together anew."""
     rest: list[Block] = []
     missing = 0
     for block in blocks:
@@ -359,7 +371,7 @@ def rebatched(blocks: Iterator[Block], batch_size: int | None) -> Iterator[Block
 
 
 def joined(outputs: Sequence[Batch], before: Block | None = None) -> Block:
-    """One block of many output batches; arrays are joined before they become columns."""
+    """Make one block of many output batches; arrays are joined before they become columns."""
     if len(outputs) > 1 and (columns := _same_arrays(outputs)) is not None:
         return pa.Table.from_arrays(
             [column_of_array(np.concatenate(parts)) for parts in columns.values()],
@@ -369,7 +381,7 @@ def joined(outputs: Sequence[Batch], before: Block | None = None) -> Block:
 
 
 def _has_arrays(output: Batch) -> bool:
-    """Whether it is a dictionary of arrays of numbers and the like, and of nothing else."""
+    """Return whether it is a dictionary of arrays of numbers and the like, and of nothing else."""
     return (
         type(output) is dict
         and bool(output)
@@ -381,7 +393,8 @@ def _has_arrays(output: Batch) -> bool:
 
 
 def _same_arrays(outputs: Sequence[Batch]) -> dict[str, list[Any]] | None:
-    """The columns, if all outputs are dictionaries of arrays of the same types and shapes."""
+    """Collect the parts of each column, if all outputs are dictionaries of arrays of the same
+    types and shapes."""
     first = outputs[0]
     if not all(map(_has_arrays, outputs)):
         return None

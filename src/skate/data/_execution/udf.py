@@ -34,6 +34,11 @@ class UserFunction:
             )
         self.fn = fn
         self.is_class: bool = inspect.isclass(fn)
+        if inspect.isclass(fn) and not any("__call__" in vars(each) for each in fn.__mro__):
+            raise FunctionTypeError(
+                f"the class {fn.__name__} has no method __call__, to be called with each row or "
+                "batch: define it, or give a function"
+            )
         if not self.is_class and (constructor_args or constructor_kwargs):
             raise ValueError(
                 "fn_constructor_args and fn_constructor_kwargs are for classes; "
@@ -60,8 +65,8 @@ class UserFunction:
         return {**self.__dict__, "_instance": None, "_events": None, "_thread": None}
 
     def call_in_one_thread(self) -> None:
-        """From now on calls wait for each other, in an actor that runs several jobs at a time: a
-        model need not be safe for threads."""
+        """Let calls wait for each other from now on, in an actor that runs several jobs at a time:
+        a model need not be safe for threads."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="skate-data-udf")
 
     def load(self) -> Callable[..., Any]:
@@ -92,8 +97,8 @@ class UserFunction:
         return instance
 
     def results(self, inputs: Iterable[object]) -> Iterator[tuple[Any, Any]]:
-        """(input, what the function made of it), in order. An async function is called for several
-        inputs at a time."""
+        """Yield pairs of an input and what the function made of it, in order. An async function is
+        called for several inputs at a time."""
         call = self.load()
         if self._events is not None:
             yield from self._overlapping(call, inputs, self._events)
@@ -130,7 +135,7 @@ class UserFunction:
     def _overlapping(
         self, call: Callable[..., object], inputs: Iterable[object], events: EventLoop
     ) -> Iterator[tuple[Any, Any]]:
-        """As `results`: in order, with several calls under way."""
+        """Yield as `results` does: in order, with several calls under way."""
         waiting: deque[tuple[Any, Any]] = deque()
         remaining = iter(inputs)
         try:
@@ -160,7 +165,10 @@ class UserFunction:
 
 
 class FunctionTypeError(TypeError, ValueError):
-    """What was given as a function is none. Ray raises a ValueError."""
+    """What was given as a function is none, or returns what no such function does. Ray raises a
+    ValueError."""
+
+    __module__ = "skate.data.exceptions"  # where programs find it
 
 
 class FunctionError(Exception):
@@ -172,7 +180,7 @@ class FunctionError(Exception):
 
 
 def name_of(fn: object) -> str:
-    """What to call a function in plans and errors."""
+    """Name a function as plans and errors call it."""
     inner = getattr(fn, "func", None)  # functools.partial
     if inner is not None and not hasattr(fn, "__name__"):
         return name_of(inner)
@@ -187,7 +195,7 @@ def _is_async(call: Callable[..., object]) -> bool:
 
 
 def iterated(value: object, results: Iterable[object]) -> Iterator[Any]:
-    """What a generator gives for an input; its errors are the function's."""
+    """Yield what a generator gives for an input; its errors are the function's."""
     iterator = iter(results)
     while True:
         try:
@@ -215,7 +223,7 @@ class EventLoop:
         weakref.finalize(self, self.loop.call_soon_threadsafe, self.loop.stop)
 
     def start(self, coroutine: Any) -> Any:
-        """A future of the coroutine."""
+        """Start the coroutine in the loop, and return a future of it."""
         import asyncio
 
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop)

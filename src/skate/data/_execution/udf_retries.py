@@ -32,7 +32,8 @@ class Retries:
         )
 
     def again(self, error: Exception, failures: int) -> bool:
-        """Whether to call again after so many failures in a row, the last of which was `error`."""
+        """Return whether to call again after so many failures in a row, the last of which was
+        `error`."""
         if isinstance(error, self.types):
             return True
         return failures <= self.limit and self._matches(str(error))
@@ -41,12 +42,12 @@ class Retries:
         return self.patterns is None or matches(self.patterns, message)
 
     def construct_again(self, failures: int) -> bool:
-        """The same for a constructor; a limit below 0 means without end."""
+        """Return whether to try a constructor again; a limit below 0 means without end."""
         return self.constructor_limit < 0 or failures <= self.constructor_limit
 
 
 def _types(errors: Any) -> tuple[type[BaseException], ...]:
-    """`actor_task_retry_on_errors`: True for all, or a list of classes."""
+    """Read `actor_task_retry_on_errors`: True means all errors, or a list names their classes."""
     if not errors:
         return ()
     return (Exception,) if errors is True else tuple(errors)

@@ -22,7 +22,8 @@ from skate._core.errors import add_note
 from skate.data._arrow.blocks import Block, concat
 from skate.data._execution.bundles import Bundle, bundle_of, even_bundles
 from skate.data._execution.compute import TaskPoolStrategy
-from skate.data._execution.executor import Fused, PlanExecution, fuse
+from skate.data._execution.executor import PlanExecution
+from skate.data._execution.fusing import Fused, fuse
 from skate.data._execution.progress import Progress
 from skate.data._execution.stages import Stage
 from skate.data._execution.stats import ExecutionStats
@@ -60,11 +61,12 @@ class UnitLog(ABC):
 
     @abstractmethod
     def done(self, task: int) -> Mapping[int, int]:
-        """The units of a task of which all parts are done: their numbers and rows."""
+        """Return the numbers and rows of those units of a task of which all parts are done."""
 
     @abstractmethod
     def is_over(self, task: int) -> bool:
-        """Whether all units of a task are done, and it is known that there are no others."""
+        """Return whether all units of a task are done, and it is known that there are no
+        others."""
 
     @abstractmethod
     def end_task(self, task: int, units: int) -> None:
@@ -72,7 +74,7 @@ class UnitLog(ABC):
 
     @abstractmethod
     def choice(self, number: int) -> int:
-        """The number that the first run has chosen; this one, if it is the first."""
+        """Return the number that the first run has chosen; this one, if it is the first."""
 
 
 class UnitWriter(Protocol):
@@ -94,7 +96,7 @@ class UnitsOfTask:
     log: UnitLog
 
     def units(self, max_bytes: float) -> Iterator[tuple[PartOfUnit, list[Block]]]:
-        """The units that are left, with their rows."""
+        """Yield the units that are left, with their rows."""
         count = 0
         for count, blocks in enumerate(self._pieces(max_bytes), 1):
             rows = sum(block.num_rows for block in blocks)
@@ -112,7 +114,7 @@ class UnitsOfTask:
 
 
 def is_known(unit: Unit, done: Mapping[int, int]) -> bool:
-    """Whether the unit is one of those that are done; raise if that was another one."""
+    """Return whether the unit is one of those that are done; raise if that was another one."""
     rows = done.get(unit.block)
     if rows is not None and rows != unit.rows:
         raise UnitsChangedError(
@@ -152,7 +154,7 @@ class UnitChain(TransformChain):
             start = time.perf_counter()
 
     def _outputs(self, place: PartOfUnit, blocks: Sequence[Block]) -> Iterator[Block]:
-        """At least one block, for its place has an end to be told."""
+        """Yield at least one block, for its place has an end to be told."""
         if self.writer is not None:
             yield self.writer.write(place, lambda: self.blocks(blocks))
             return
@@ -162,7 +164,7 @@ class UnitChain(TransformChain):
 
 
 def with_last(items: Iterable[T]) -> Iterator[tuple[T, bool]]:
-    """Each item, and whether it is the last."""
+    """Yield each item, and whether it is the last."""
     remaining = iter(items)
     for item in remaining:
         for following in remaining:
@@ -213,8 +215,8 @@ class UnitExecution(PlanExecution):
         self._writer = writer
 
     def run(self, node: plan.Node, write: Fused | None) -> Iterator[Bundle]:
-        """What the writer says about each part. It works where the last function does, or as a
-        stage of its own if `write` says how."""
+        """Yield what the writer says about each part. It works where the last function does, or as
+        a stage of its own if `write` says how."""
         return self.context.during(self._run(optimise(with_runs(node)), write))
 
     def _run(self, node: plan.Node, write: Fused | None) -> Iterator[Bundle]:
@@ -268,7 +270,7 @@ class UnitExecution(PlanExecution):
         self._log.end_task(0, count)
 
     def _recut(self, bundles: Iterator[Bundle]) -> Iterator[Bundle]:
-        """All but the last of as many rows as the very first had."""
+        """Cut the rows into bundles as long as the very first was, all but the last."""
         held: list[Block] = []
         rows = wanted = 0
         for bundle in bundles:

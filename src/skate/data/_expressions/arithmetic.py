@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def sum_of(a: Column | pa.Scalar, b: Column | pa.Scalar) -> object:
-    """Of numbers; of texts, one after the other."""
+    """Add numbers; texts are put one after the other."""
     a, b = _decoded(a), _decoded(b)
     if not (_is_text(a.type) and _is_text(b.type)):
         return pc.add(a, b)
@@ -36,12 +36,14 @@ def _quotient(a: object, b: object) -> object:
 
 
 def ratio(a: object, b: object) -> object:
-    """Of whole numbers a whole number, rounded towards zero, as Ray and Arrow do."""
+    """Divide; of whole numbers the result is a whole number, rounded towards zero, as Ray and
+    Arrow do."""
     return pc.divide(a, b)
 
 
 def floor_quotient(a: Column | pa.Scalar, b: Column | pa.Scalar) -> object:
-    """Rounded down, as in Python. Arrow's own division of whole numbers rounds towards zero."""
+    """Divide and round down, as in Python. Arrow's own division of whole numbers rounds towards
+    zero."""
     if not (pa.types.is_integer(a.type) and pa.types.is_integer(b.type)):
         return pc.floor(_quotient(a, b))
     whole = pc.divide(a, b)
@@ -56,7 +58,7 @@ def remainder(a: object, b: object) -> object:
 
 
 def filled(values: Column, fill_value: object) -> object:
-    """Without missing values; a column of nothing else has the type of the value."""
+    """Fill missing values; a column of nothing else gets the type of the value."""
     if pa.types.is_null(values.type):
         values = values.cast(pa.scalar(fill_value).type)
     return pc.fill_null(values, fill_value)

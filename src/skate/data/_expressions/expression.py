@@ -91,7 +91,7 @@ class Expr:
         return AliasExpr(self, name)
 
     def structurally_equals(self, other: object) -> bool:
-        """Whether it is the same computation; `==` makes an expression instead."""
+        """Return whether it is the same computation; `==` makes an expression instead."""
         if type(other) is not type(self) or len(other.parts) != len(self.parts):
             return False
         pairs = zip(self.parts, other.parts, strict=True)
@@ -102,25 +102,26 @@ class Expr:
         if self._arrow is None:
             kind = type(self).__name__.removesuffix("Expr")
             raise TypeError(
-                f"{kind} expressions cannot be converted to those of pyarrow: {self} has no "
+                f"{kind} expressions cannot be converted to PyArrow expressions: {self} has no "
                 "counterpart there"
             )
         return self._arrow
 
     def evaluate(self, block: Block) -> Column | pa.Scalar:
-        """The column for this block."""
+        """Compute the column for this block."""
         return self._evaluate(block)
 
     def columns_of(self, block: Block, name: Text) -> Iterable[tuple[Text, Column | pa.Scalar]]:
-        """The columns that it makes of a block, by name: mostly one, which is called `name`."""
+        """Compute the columns that it makes of a block, by name: mostly one, which is called
+        `name`."""
         return [(name, self.evaluate(block))]
 
     def added_to(self, block: Block, name: Text) -> Block:
-        """The block with the result as a column."""
+        """Add the result to the block as a column."""
         return with_columns(block, [(name, self)])
 
     def get_type(self, input_schema: pa.Schema) -> pa.DataType:
-        """The type of the result for blocks of this schema."""
+        """Return the type of the result for blocks of this schema."""
         return self.evaluate(input_schema.empty_table()).type
 
     def nullable(self, input_schema: pa.Schema) -> bool:
@@ -238,14 +239,15 @@ class Expr:
         return UnaryExpr(Operation.IS_NOT_NULL, self)
 
     def is_in(self, values: Any) -> Expr:
-        """Whether it is one of the values: a list, or `lit` of one."""
+        """Compute whether it is one of the values: a list, or `lit` of one."""
         return BinaryExpr(Operation.IN, self, _options(values))
 
     def not_in(self, values: Any) -> Expr:
         return BinaryExpr(Operation.NOT_IN, self, _options(values))
 
     def cast(self, target_type: object, *, safe: bool = True) -> Expr:
-        """As another type: of pyarrow, a `DataType`, or by name. `safe` refuses to lose digits."""
+        """Cast to another type: of pyarrow, a `DataType`, or by name. `safe` refuses to lose
+        digits."""
         from skate.data.datatype import DataType
 
         if isinstance(target_type, DataType) and target_type.is_python_type():
@@ -288,6 +290,9 @@ class Expr:
         if name not in _METHODS:
             raise AttributeError(f"an expression has no {name!r}")
         return lambda: _unary(name, self)
+
+    def __dir__(self) -> Iterable[Text]:
+        return [*super().__dir__(), *_METHODS]
 
     # -- kinds of columns -----------------------------------------------------------------------
 
@@ -346,7 +351,7 @@ class ColumnExpr(Expr):
 
 
 def col(name: str) -> Expr:
-    """The column of that name."""
+    """Return an expression for the column of that name."""
     return ColumnExpr(name)
 
 
@@ -380,12 +385,12 @@ def _same(scalar: pa.Scalar, block: Block) -> pa.Scalar:
 
 
 def lit(value: object) -> Expr:
-    """The same value in each row."""
+    """Return an expression for the same value in each row."""
     return LiteralExpr(value)
 
 
 def as_expression(value: Any) -> Expr:
-    """The expression, or that of a value which is the same in each row."""
+    """Return the expression, or that of a value which is the same in each row."""
     return value if isinstance(value, Expr) else lit(value)
 
 
@@ -408,7 +413,7 @@ class UnaryExpr(Expr):
     def __init__(self, op: Operation, operand: Expr) -> None:
         if op not in UNARY:
             raise ValueError(f"op takes one of {[o.name for o in UNARY]}; got {op!r}")
-        self.op = Operation(op)
+        self.op: Operation = Operation(op)
         self.operand = operand
         super().__init__(**_computed(self.op, operand))
 
@@ -425,7 +430,7 @@ class BinaryExpr(Expr):
     def __init__(self, op: Operation, left: Expr, right: Expr) -> None:
         if op in UNARY:
             raise ValueError(f"{op!r} has one operand, not two: use UnaryExpr")
-        self.op = Operation(op)
+        self.op: Operation = Operation(op)
         self.left = left
         self.right = right
         if self.op is Operation.NOT_IN:
@@ -472,7 +477,7 @@ class AliasExpr(Expr):
 
 
 def is_nan(value: Expr) -> Expr:
-    """Whether it is a number that is none."""
+    """Compute whether a value is NaN: a number that is none."""
     return _unary("is_nan", value, lambda a: a.is_nan())
 
 
@@ -484,14 +489,15 @@ def _unary(kernel: str, a: Expr, arrow: Callable[[Any], Any] | None = None) -> E
 
 
 def _of_kernel(*made_of: Any, **known: Any) -> Expr:
-    """An expression that calls one of Arrow's functions; of a class that stands on this one."""
+    """Make an expression that calls one of Arrow's functions; of a class that stands on this
+    one."""
     from skate.data._expressions.functions import KernelExpr
 
     return KernelExpr(*made_of, **known)
 
 
 def _computed(op: Operation, *operands: Expr) -> dict[str, Any]:
-    """What `Expr` is made of that does this to the operands."""
+    """Collect what an `Expr` is made of that does this to the operands."""
     how = HOW[op]
     text = how.written.format(*operands)
     pushed = None
@@ -508,7 +514,7 @@ def _computed(op: Operation, *operands: Expr) -> dict[str, Any]:
 
 
 def _member(left: Expr, right: Expr) -> dict[str, Any]:
-    """What `Expr` is made of that looks for values in a list."""
+    """Collect what an `Expr` is made of that looks for values in a list."""
     if not isinstance(right, LiteralExpr) or not isinstance(right.value, (list, tuple)):
         raise TypeError(f"is_in takes a list of values, or lit of one; got {right!r}")
     made = _computed(Operation.IN, left, right)
@@ -518,7 +524,8 @@ def _member(left: Expr, right: Expr) -> dict[str, Any]:
 
 
 def _joins_text(op: Operation, operands: Sequence[Expr]) -> bool:
-    """Arrow's `+` in the reader of a file does not join texts."""
+    """Return whether texts would be joined, which Arrow's `+` in the reader of a file does not
+    do."""
     texts = (isinstance(o, LiteralExpr) and isinstance(o.value, str) for o in operands)
     return op is Operation.ADD and any(texts)
 
@@ -577,7 +584,7 @@ class WithColumns:
 
 
 def with_columns(block: Block, columns: Iterable[tuple[str, Expr]]) -> Block:
-    """The block with columns replaced and added, all of them computed from the block as it was."""
+    """Replace and add columns, all of them computed from the block as it was."""
     made = [pair for name, each in columns for pair in each.columns_of(block, name)]
     for name, value in made:
         block = set_column(block, name, value)
@@ -585,7 +592,7 @@ def with_columns(block: Block, columns: Iterable[tuple[str, Expr]]) -> Block:
 
 
 def set_column(block: Block, name: str, value: Column | pa.Scalar) -> Block:
-    """The block with a column replaced or, at the end, added."""
+    """Replace a column of the block or, if it has none of that name, add one at the end."""
     if isinstance(value, pa.Scalar):
         rows = block.num_rows  # Arrow repeats a list once at least
         value = pa.repeat(value, rows) if rows else pa.nulls(0, value.type)

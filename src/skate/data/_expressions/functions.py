@@ -115,8 +115,8 @@ def _array_from(result: Any, name: str) -> Any:
 
 
 def udf(return_dtype: Any = None) -> Callable[[Any], Callable[..., Any]]:
-    """A function of Arrow columns as an expression: `@udf()` and then `f(col("x"))`. A class is
-    made once where it is used: `f = Scale(3)`, and then `f(col("x"))`."""
+    """Make an expression of a function of Arrow columns: `@udf()` and then `f(col("x"))`. A class
+    is made once where it is used: `f = Scale(3)`, and then `f(col("x"))`."""
     kind = arrow_type(return_dtype)
 
     def decorate(function: Any) -> Callable[..., Any]:

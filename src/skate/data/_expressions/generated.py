@@ -28,7 +28,7 @@ _place: ContextVar[RowPosition] = ContextVar("place", default=RowPosition())  # 
 
 @contextmanager
 def at(place: RowPosition) -> Iterator[None]:
-    """What is evaluated inside belongs to a block that stands there."""
+    """Let what is evaluated inside belong to a block that stands at `place`."""
     token = _place.set(place)
     try:
         yield
@@ -37,15 +37,22 @@ def at(place: RowPosition) -> Iterator[None]:
 
 
 class _Counting(Expr):
-    """Values that depend on where a block stands."""
+    """Values of this type that depend on where a block stands."""
 
     def __init__(
-        self, make: Callable[[int, RowPosition], Any], text: str, repeatable: bool = True
+        self,
+        make: Callable[[int, RowPosition], Any],
+        text: str,
+        kind: pa.DataType,
+        repeatable: bool = True,
     ) -> None:
         def evaluate(block: Block) -> object:
-            return pa.array(make(block.num_rows, _place.get()))
+            return pa.array(make(block.num_rows, _place.get()), kind)
 
-        super().__init__(evaluate, text, (), counts_rows=True, repeatable=repeatable)
+        arguments = {"type": kind}
+        super().__init__(
+            evaluate, text, (), arguments=arguments, counts_rows=True, repeatable=repeatable
+        )
 
 
 class MonotonicallyIncreasingIdExpr(_Counting):
@@ -55,11 +62,11 @@ class MonotonicallyIncreasingIdExpr(_Counting):
         def count(rows: int, place: RowPosition) -> Any:
             return np.arange(place.rows, place.rows + rows)
 
-        super().__init__(count, "row_number()")
+        super().__init__(count, "row_number()", pa.int64())
 
 
 def monotonically_increasing_id() -> Expr:
-    """The number of the row, from 0."""
+    """Return an expression for the number of the row, from 0."""
     return MonotonicallyIncreasingIdExpr()
 
 
@@ -78,12 +85,12 @@ class RandomExpr(_Counting):
             return np.random.Generator(numbers).random(rows)
 
         text = f"random({'' if seed is None else f'seed={seed}'})"
-        super().__init__(draw, text, seed is not None and not reseed_after_execution)
+        super().__init__(draw, text, pa.float64(), seed is not None and not reseed_after_execution)
 
 
 def random(*, seed: int | None = None, reseed_after_execution: bool = True) -> Expr:
-    """Random numbers from 0 to 1. With a seed the same on each machine and for any blocks; other
-    ones in each execution unless `reseed_after_execution` is False."""
+    """Draw random numbers from 0 to 1. With a seed the same on each machine and for any blocks;
+    other ones in each execution unless `reseed_after_execution` is False."""
     return RandomExpr(seed, reseed_after_execution)
 
 
@@ -94,11 +101,11 @@ class UUIDExpr(Expr):
         def evaluate(block: Block) -> object:
             return pa.array([str(uuids.uuid4()) for _ in range(block.num_rows)], pa.string())
 
-        super().__init__(evaluate, "uuid()", (), repeatable=False)
+        super().__init__(evaluate, "uuid()", (), arguments={"type": pa.string()}, repeatable=False)
 
 
 def uuid() -> Expr:
-    """A random UUID in each row, as text."""
+    """Draw a random UUID in each row, as text."""
     return UUIDExpr()
 
 
@@ -108,7 +115,9 @@ class DownloadExpr(Expr):
     def __init__(self, uri_column_name: str, filesystem: Any = None) -> None:
         self.uri_column_name = uri_column_name
         self.filesystem = filesystem
-        super().__init__(self._fetch, f"download({uri_column_name!r})", (), runs_python=True)
+        text = f"download({uri_column_name!r})"
+        arguments = {"type": pa.binary()}
+        super().__init__(self._fetch, text, (), arguments=arguments, runs_python=True)
 
     def _fetch(self, block: Block) -> Any:
         uris = col(self.uri_column_name).evaluate(block).to_pylist()
@@ -129,7 +138,7 @@ def _content(uri: str | None, filesystem: Any) -> bytes | None:
 
 
 def download(uri_column_name: str, *, filesystem: object = None) -> Expr:
-    """The bytes of the files that a column names; None where that fails."""
+    """Read the bytes of the files that a column names; None where that fails."""
     return DownloadExpr(uri_column_name, filesystem)
 
 
@@ -191,7 +200,7 @@ def _check_struct(expression: UnnestExpr, kind: pa.DataType) -> None:
 
 
 def unnest(expr: object) -> Expr:
-    """A column for each key of a column of dictionaries, for `with_columns`."""
+    """Make a column for each key of a column of dictionaries, for `with_columns`."""
     if isinstance(expr, UnnestExpr):
         raise TypeError(f"unnest cannot be nested: {expr} makes several columns already")
     if not isinstance(expr, Expr):
@@ -214,5 +223,5 @@ class StarExpr(Expr):
 
 
 def star() -> Expr:
-    """All columns as they are."""
+    """Return an expression for all columns as they are."""
     return StarExpr()

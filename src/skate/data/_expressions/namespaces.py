@@ -60,6 +60,9 @@ class Namespace:
 
         return call
 
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self.kernels]
+
 
 class Strings(Namespace):
     """Text."""
@@ -95,7 +98,7 @@ class Strings(Namespace):
     _SIDES: ClassVar = {"left": "utf8_lpad", "right": "utf8_rpad", "both": "utf8_center"}
 
     def strip(self, characters: str | None = None) -> Expr:
-        """Without these characters, or spaces, at both ends."""
+        """Remove these characters, or spaces, at both ends."""
         return self._stripped("strip", "trim", characters)
 
     def lstrip(self, characters: str | None = None) -> Expr:
@@ -111,7 +114,7 @@ class Strings(Namespace):
         return self._apply(f"{method}({characters!r})", lambda x: function(x, characters))
 
     def pad(self, width: int, fillchar: str = " ", side: str = "right") -> Expr:
-        """At least `width` characters; `side` is where others are added."""
+        """Fill up to at least `width` characters; `side` is where others are added."""
         if side not in self._SIDES:
             raise ValueError(f"side takes 'left', 'right' or 'both'; got {side!r}")
         function = getattr(pc, self._SIDES[side])
@@ -138,11 +141,11 @@ class Dates(Namespace):
     }
 
     def strftime(self, fmt: str) -> Expr:
-        """As text."""
+        """Format as text, by the codes of `pyarrow.compute.strftime`."""
         return self._apply(f"strftime({fmt!r})", lambda x: pc.strftime(x, format=fmt))
 
     def ceil(self, unit: str) -> Expr:
-        """The next whole `unit`, such as "day"."""
+        """Round up to the next whole `unit`, such as "day"."""
         return self._apply(f"ceil({unit!r})", lambda x: pc.ceil_temporal(x, 1, unit))
 
     def floor(self, unit: str) -> Expr:
@@ -168,12 +171,12 @@ class Lists(Namespace):
     def slice(
         self, start: int | None = None, stop: int | None = None, step: int | None = None
     ) -> Expr:
-        """Elements from `start` to before `stop`."""
+        """Take the elements from `start` to before `stop`."""
         text = f"slice({start}, {stop}, {step})"
         return self._apply(text, lambda x: pc.list_slice(x, start or 0, stop, step or 1))
 
     def sort(self, order: str = "ascending", null_placement: str = "at_end") -> Expr:
-        """Each list sorted."""
+        """Sort each list."""
         if order not in ("ascending", "descending"):
             raise ValueError(f"order takes 'ascending' or 'descending'; got {order!r}")
         if null_placement not in ("at_start", "at_end"):
@@ -181,7 +184,7 @@ class Lists(Namespace):
         return self._apply(f"sort({order!r})", lambda x: _sorted_lists(x, order, null_placement))
 
     def flatten(self) -> Expr:
-        """Lists of lists, one level less deep."""
+        """Make lists of lists one level less deep."""
         return self._apply("flatten()", _flattened)
 
 
@@ -196,7 +199,7 @@ def _check_lists(array: pa.Array, what: str) -> None:
 
 
 def _lists_like(array: pa.Array, counts: Array, values: pa.Array) -> pa.Array:
-    """Lists of so many of the values each, missing where the array is."""
+    """Make lists of so many of the values each, missing where the array is."""
     offsets = np.zeros(len(array) + 1, np.int64)
     np.cumsum(counts, out=offsets[1:])
     large = pa.types.is_large_list(array.type)
@@ -211,7 +214,8 @@ def _lengths(array: pa.Array) -> Array:
 
 
 def _owners(array: pa.Array) -> Array:
-    """The row of each value; a missing list has none, even where Arrow keeps values behind it."""
+    """Find the row of each value; a missing list has none, even where Arrow keeps values behind
+    it."""
     return np.repeat(np.arange(len(array)), _lengths(array))
 
 
@@ -286,7 +290,7 @@ class Arrays(Namespace):
     name = "arr"
 
     def to_list(self) -> Expr:
-        """As lists, nested for more than one dimension."""
+        """Convert to lists, nested for more than one dimension."""
         return self._apply("to_list()", _as_lists)
 
 

@@ -19,8 +19,8 @@ from skate.data.datatype import DataType
 
 
 def data_type_of(expression: Expr) -> DataType:
-    """Return the type of the result, as a literal, a cast or a function declares it, and truth
-    values of `~`, `is_null` and `is_not_null`.
+    """Return the type of the result, as a literal, a cast, a function or what makes values of its
+    own declares it, and truth values of `~`, `is_null` and `is_not_null`.
 
     Args:
         expression: The expression.
@@ -64,10 +64,8 @@ def type_of(expression: Expr, schema: pa.Schema) -> pa.DataType | None:
     """
     if isinstance(expression, (StarExpr, UnnestExpr)):
         return None
-    if isinstance(expression, UDFExpr) and not isinstance(expression, KernelExpr):
+    if isinstance(expression, (UDFExpr, DownloadExpr)) and not isinstance(expression, KernelExpr):
         return expression.arguments["type"]
-    if isinstance(expression, DownloadExpr):
-        return pa.binary()
     if not all(isinstance(type_of(part, schema), pa.DataType) for part in expression.parts):
         return None
     try:

@@ -11,7 +11,7 @@ from skate.data._expressions.expression import Expr, col, is_nan, lit
 
 
 def parse(text: str) -> Expr:
-    """An expression from text: column names, numbers, quoted text, arithmetic, comparisons,
+    """Parse an expression from text: column names, numbers, quoted text, arithmetic, comparisons,
     `and`, `or`, `not`, `in`, and the functions of `_FUNCTIONS`."""
     try:
         body = ast.parse(text, mode="eval").body
@@ -82,7 +82,12 @@ def _compared(node: Any, text: str) -> Expr:
     if isinstance(operator, (ast.In, ast.NotIn)):
         values = ast.literal_eval(right)
         return left.is_in(values) if isinstance(operator, ast.In) else left.not_in(values)
-    combine = _OPERATORS[type(operator).__name__]
+    combine = _OPERATORS.get(type(operator).__name__)
+    if combine is None:
+        raise ValueError(
+            f"Unsupported comparison operator in {ast.unparse(node)!r}: an expression has ==, !=, "
+            "<, <=, >, >=, in and not in; is_null(x) and is_valid(x) ask for missing values"
+        )
     return combine(left, _parsed(right, text))  # type: ignore[no-any-return]
 
 

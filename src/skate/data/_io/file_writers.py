@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import uuid
 from collections import deque
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.fs as pafs
 
+from skate._core.errors import add_note
 from skate.data._arrow.blocks import Block
 from skate.data._io.paths import resolve
 from skate.data._io.retries import io_attempts
@@ -32,7 +34,7 @@ class OutputExistsError(FileExistsError, ValueError):
 
 
 def has_whole_files(filesystem: pafs.FileSystem) -> bool:
-    """Whether files appear when they are complete."""
+    """Return whether files appear when they are complete."""
     return any(name in filesystem.type_name for name in _WHOLE_FILES)
 
 
@@ -43,6 +45,24 @@ def check_inside(folder: str, place: str) -> None:
         raise ValueError(
             f"{place!r} is outside of the folder {folder!r} that is written to; names of files "
             "are relative and have no '..'"
+        )
+
+
+def check_really_inside(filesystem: pafs.FileSystem, folder: str, place: str) -> None:
+    """Raise for a file outside of the folder, also by a link: for places that files name, which
+    whoever may write to the folder may have written.
+
+    Raises:
+        ValueError: If it is outside.
+    """
+    check_inside(folder, place)
+    if not isinstance(filesystem, pafs.LocalFileSystem):
+        return
+    above, real = map(os.path.realpath, (folder, os.path.dirname(place)))
+    if real != above and not real.startswith(f"{above}/"):
+        raise ValueError(
+            f"{place!r} is outside of the folder {folder!r} that is written to, as a link leads "
+            f"to {real!r}"
         )
 
 
@@ -81,6 +101,8 @@ class OutputFolder:
 
     def prepare(self) -> bool:
         """Make the folder ready; False if nothing is to be written."""
+        if self.mode in (SaveMode.APPEND, SaveMode.OVERWRITE):
+            self._check_no_file()
         if self.mode is SaveMode.APPEND:
             return True
         if self.mode is SaveMode.OVERWRITE:
@@ -95,12 +117,19 @@ class OutputFolder:
             )
         return True
 
+    def _check_no_file(self) -> None:
+        if self.filesystem.get_file_info(self.path).type == pafs.FileType.File:
+            raise FileExistsError(
+                f"{self.path!r} is a file, and a dataset is written as files in a folder: give "
+                "the path of a folder, which need not exist yet"
+            )
+
     def _is_there(self, place: str) -> bool:
         return bool(self.filesystem.get_file_info(place).type != pafs.FileType.NotFound)
 
     @contextmanager
     def replacing(self, file_by_file: bool = False) -> Iterator[None]:
-        """Around a write: at its end the new files take the place of the old ones; if it fails,
+        """Surround a write: at its end the new files take the place of the old ones; if it fails,
         only the old ones are left, unless files are to be seen one by one as they are written."""
         if file_by_file and self.mode is SaveMode.OVERWRITE:
             raise ValueError(
@@ -119,7 +148,7 @@ class OutputFolder:
         self._replace()
 
     def place_of(self, name: str) -> str:
-        """The complete path of a file in the folder."""
+        """Return the complete path of a file in the folder."""
         return f"{self.path.rstrip('/')}/{name}"
 
     def announce(self, names: Sequence[str]) -> None:
@@ -154,11 +183,12 @@ class OutputFolder:
                 return
             except Exception as error:
                 if not attempts.again(error):
+                    add_note(error, f"while writing {place}")
                     raise
                 self._new.pop(place, None)  # the name is free for the next attempt
 
     def open(self, place: str, **arguments: object) -> Any:
-        """A file to write to, by its complete path."""
+        """Open a file to write to, by its complete path."""
         check_inside(self.path, place)
         folder = place.rpartition("/")[0]
         written = self._place_until_the_end(place)
@@ -168,7 +198,8 @@ class OutputFolder:
         return self.filesystem.open_output_stream(written, **{"compression": None, **arguments})
 
     def _place_until_the_end(self, place: str) -> str:
-        """Hidden until all are written: a write that is cut short leaves nothing that is read."""
+        """Hide a file until all are written: a write that is cut short leaves nothing that is
+        read."""
         folder, _, last = place.rpartition("/")
         with self._naming:
             self._check_name(place)

@@ -35,6 +35,14 @@ if TYPE_CHECKING:
 _LARGEST = 2**63 - 1  # that a column of whole numbers holds
 
 
+_OF_TABLES = {
+    "dask": "from_dask",
+    "pandas": "from_pandas",
+    "polars": "from_polars",
+    "pyarrow": "from_arrow",
+}
+
+
 def from_items(
     items: Iterable[object],
     *,
@@ -56,6 +64,12 @@ def from_items(
         >>> skate.data.from_items([{"a": 1}, {"a": 2}]).take_all()
         [{'a': 1}, {'a': 2}]
     """
+    maker = _OF_TABLES.get(type(items).__module__.partition(".")[0])
+    if maker is not None and hasattr(items, "columns"):  # whose items are columns, or their names
+        raise TypeError(
+            f"from_items takes a list of rows; got a {type(items).__name__}, whose rows "
+            f"{maker}() takes"
+        )
     if isinstance(items, Mapping) or not isinstance(items, Iterable):
         raise TypeError(
             f"from_items takes a list of rows, such as [{{'a': 1}}, {{'a': 2}}]; got {items!r}"
@@ -184,7 +198,7 @@ def from_pandas(
 
 
 def _copied(frame: object) -> Block:
-    """The block of a frame whose memory stays the caller's."""
+    """Make a block of a frame whose memory stays the caller's."""
     if not hasattr(frame, "columns") or not hasattr(frame, "copy"):
         raise TypeError(f"from_pandas takes a DataFrame, or a list of them; got {frame!r}")
     if not all(isinstance(name, str) for name in frame.columns):
@@ -409,10 +423,10 @@ def from_huggingface(
 def _of_blocks(
     label: str, blocks: Sequence[Block], count: int | None = None
 ) -> MaterializedDataset:
-    """A dataset of blocks that are here. Large ones are cut, so that functions on them can run in
-    parallel. A small one stays whole: without a batch size, a function is to see all of a frame
-    that has a few rows. If a number is given, there are exactly so many, some without rows if
-    there are fewer rows. Without any rows, one block is left, which knows the columns."""
+    """Make a dataset of blocks that are here. Large ones are cut, so that functions on them can
+    run in parallel. A small one stays whole: without a batch size, a function is to see all of a
+    frame that has a few rows. If a number is given, there are exactly so many, some without rows
+    if there are fewer rows. Without any rows, one block is left, which knows the columns."""
     schema = blocks[0].schema if blocks else None
     total = sum(block.num_rows for block in blocks)
     bundles: list[Bundle] = []

@@ -52,7 +52,7 @@ class Partitioning:
         return resolve(self.base_dir or ".", self.filesystem)[0]
 
     def to_pyarrow(self) -> object:
-        """The same as pyarrow.dataset knows it."""
+        """Return the same as pyarrow.dataset knows it."""
         from pyarrow import dataset
 
         names = [name for name in self.field_names or () if name is not None]
@@ -66,7 +66,7 @@ class Partitioning:
         return _TYPES[(self.field_types or {}).get(name, str)]
 
     def values(self, path: str, root: str) -> dict[str, Any]:
-        """The values for the file at `path` below `root`."""
+        """Read the values for the file at `path` below `root`."""
         folders = self._folders(path, root)
         if folders is None:
             return {}
@@ -78,7 +78,7 @@ class Partitioning:
         return {name: _typed(value, types.get(name, str)) for name, value in found.items()}
 
     def _folders(self, path: str, root: str) -> list[str] | None:
-        """The names between the base and the file; None for a file that is elsewhere."""
+        """List the names between the base and the file; None for a file that is elsewhere."""
         keyed = PartitionStyle(self.style) is PartitionStyle.HIVE  # can be told from others
         base = self.normalized_base_dir if self.base_dir else "" if keyed else root.rstrip("/")
         if self.base_dir and not path.startswith(base):
@@ -107,8 +107,8 @@ class Partitioning:
 
 
 def agreeing(column: pa.ChunkedArray, value: object, name: str, path: str) -> pa.ChunkedArray:
-    """A column of a file whose path has a value for it, too: missing values are that; others must
-    be the same."""
+    """Fill missing values of a column with that which the path of its file says; others must be
+    the same."""
     try:
         wanted = pa.scalar(value).cast(column.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -123,12 +123,12 @@ def agreeing(column: pa.ChunkedArray, value: object, name: str, path: str) -> pa
 
 
 def hive_folder(name: str, value: object) -> str:
-    """`key=value/`."""
+    """Write the folder of a value as `key=value/`."""
     return f"{folder_of(name, value)}/"
 
 
 def partition_style(flavor: str | None) -> Callable[[str, object], str]:
-    """How a path says the value of a column: by the name that pyarrow has for it."""
+    """Choose how a path says the value of a column: by the name that pyarrow has for it."""
     styles: dict[str | None, Callable[[str, Any], str]] = {
         "hive": hive_folder,
         None: lambda name, value: f"{_name_of(name, value)}/",
@@ -140,13 +140,13 @@ def partition_style(flavor: str | None) -> Callable[[str, object], str]:
 
 
 def folder_of(name: str, value: object) -> str:
-    """The folder `name=value`. The value is readable by all that know Hive's folders."""
+    """Name the folder `name=value`. The value is readable by all that know Hive's folders."""
     return f"{quote(name, safe=' ')}={_NONE if value is None else quote(str(value), safe=' ')}"
 
 
 def _name_of(name: str, value: object) -> str:
-    """The value alone as the name of a folder; ".." would be another one, and names that begin so,
-    or with "_", are hidden from readers."""
+    """Write the value alone as the name of a folder; ".." would be another one, and names that
+    begin so, or with "_", are hidden from readers."""
     text = _NONE if value is None else quote(str(value), safe=" ")
     if not text:
         raise ValueError(
@@ -220,7 +220,7 @@ class PathPartitionFilter:
         return cls(PathPartitionParser(scheme), filter_fn)
 
     def apply(self, path: str, root: str = "") -> bool:
-        """Whether this file is kept."""
+        """Return whether this file is kept."""
         return bool(self.filter_fn(self.parser(path, root)))
 
     def __call__(self, paths: Iterable[str], root: str = "") -> list[str]:

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from skate._core import notices
 from skate._core.optional_imports import try_import
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -23,6 +24,7 @@ SECONDS = 5  # to reach a remote store, per attempt
 ATTEMPTS = 3
 WILD = "*?["
 _WEB = ("http", "https")
+_NOTES = ("README", "LICENSE", "NOTICE", "CHECKSUM", "MD5SUM", "SHA1SUM", "SHA256SUM", "SHA512SUM")
 
 
 class NoFilesError(FileNotFoundError, ValueError):
@@ -59,7 +61,7 @@ def is_of_driver(paths: Paths) -> bool:
 
 
 def resolve(path: PathLike, filesystem: object = None) -> tuple[pafs.FileSystem, str]:
-    """The file system and the path on it."""
+    """Find the file system of a path, and the path on it."""
     text = os.fspath(path)
     if text.startswith("example://"):
         return pafs.LocalFileSystem(), _example(text.removeprefix("example://"))
@@ -81,7 +83,7 @@ def resolve(path: PathLike, filesystem: object = None) -> tuple[pafs.FileSystem,
 
 
 def _on_given(text: str) -> str:
-    """The path on a file system that was given: those of the web take whole addresses."""
+    """Return the path on a file system that was given: those of the web take whole addresses."""
     parts = urlsplit(text)
     whole = "://" not in text or parts.scheme in _WEB
     return text if whole else parts.netloc + parts.path
@@ -99,8 +101,8 @@ def _fsspec(scheme: str) -> pafs.FileSystem:
 
 
 def _s3(uri: str) -> tuple[pafs.FileSystem, str]:
-    """`s3://anonymous@bucket/key` asks without credentials. Without a network it fails sooner than
-    Arrow's own settings would; the retries are for a store that is busy."""
+    """Open S3; `s3://anonymous@bucket/key` asks without credentials. Without a network it fails
+    sooner than Arrow's own settings would; the retries are for a store that is busy."""
     from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem
 
     parts = urlsplit(uri)
@@ -131,9 +133,11 @@ def find(
     extensions: Sequence[str] | None = None,
     ignore_missing: bool = False,
     skipped: Paths | None = None,
+    usual: Sequence[str] = (),
 ) -> FilesOnSystem:
-    """All files that are meant, folders with everything in them, in order; without those at or
-    below a path of `skipped`."""
+    """Find all files that are meant, folders with everything in them, in order; without those at
+    or below a path of `skipped`. `usual` are extensions of the format: where files of a folder
+    have them, what else is there is not meant (notes, checksums)."""
     given = _given(paths)
     skipped_places = [resolve(path, filesystem)[1].rstrip("/") for path in _given(skipped or ())]
     if not given:
@@ -153,7 +157,7 @@ def find(
         try:
             found.extend(
                 file._replace(root=place)
-                for file in _listed(system, place)
+                for file in _listed(system, place, usual, skipped_places)
                 if not _is_below(file.path, skipped_places)
             )
         except FileNotFoundError:
@@ -166,12 +170,16 @@ def find(
         except OSError as error:
             raise OSError(f"cannot reach {os.fspath(path)!r}: {error}") from error
     if extensions is not None:
-        endings = tuple(f".{extension.lstrip('.').lower()}" for extension in extensions)
-        found = [file for file in found if file.path.lower().endswith(endings)]
+        found = _ending(found, extensions)
     if not found:
         raise _no_files(given, extensions)
     assert system is not None
     return FilesOnSystem(system, found)
+
+
+def _ending(files: Sequence[File], extensions: Sequence[str]) -> list[File]:
+    endings = tuple(f".{extension.lstrip('.').lower()}" for extension in extensions)
+    return [file for file in files if file.path.lower().endswith(endings)]
 
 
 def _no_files(given: Sequence[PathLike], extensions: Sequence[str] | None) -> NoFilesError:
@@ -217,7 +225,9 @@ def _check_server(path: str) -> None:
         raise ConnectionError(f"cannot reach {path!r}: {reason}") from error
 
 
-def _listed(system: pafs.FileSystem, place: str) -> list[File]:
+def _listed(
+    system: pafs.FileSystem, place: str, usual: Sequence[str] = (), skipped: Sequence[str] = ()
+) -> list[File]:
     info = system.get_file_info(place)
     if info.type == pafs.FileType.NotFound:
         if any(sign in place for sign in WILD):
@@ -225,7 +235,37 @@ def _listed(system: pafs.FileSystem, place: str) -> list[File]:
         raise FileNotFoundError(place)
     if info.type == pafs.FileType.File:
         return [File(info.path, info.size or 0)]
-    return _visible(_inside(system, place, recursive=True), place)
+    if info.type == pafs.FileType.Unknown:
+        raise OSError("it is no file and no folder, but a pipe, a socket or a device")
+    files = _visible(_inside(system, place, recursive=True), place)
+    meant = _ending(files, usual)
+    if not meant:
+        return files
+    _tell_of_others(
+        place, [f for f in files if _is_nameless(f) and not _is_below(f.path, skipped)]
+    )
+    return meant
+
+
+def _is_nameless(file: File) -> bool:
+    """Return whether a file may hold rows, for all that its name says: it has no extension, and
+    is no mark or note."""
+    name = _name(file)
+    return "." not in name and bool(file.size) and not name.upper().startswith(_NOTES)
+
+
+def _tell_of_others(place: str, others: Sequence[File]) -> None:
+    if others:
+        notices.once(
+            f"left out of {place}",
+            f"{len(others)} of the files in {place} have no extension and are left out, such as "
+            f"{_name(others[0])!r}, as others have that of the format; file_extensions=None reads "
+            "all",
+        )
+
+
+def _name(file: File) -> str:
+    return file.path.rpartition("/")[2]
 
 
 def _globbed(system: pafs.FileSystem, pattern: str) -> list[File]:
@@ -247,7 +287,7 @@ def _globbed(system: pafs.FileSystem, pattern: str) -> list[File]:
 
 
 def _by_level(system: pafs.FileSystem, base: str, patterns: Sequence[str]) -> list[pafs.FileInfo]:
-    """What matches folder by folder; only folders that match are looked into."""
+    """Find what matches folder by folder; only folders that match are looked into."""
     folders = [base]
     matching: list[pafs.FileInfo] = []
     for pattern in patterns:
@@ -263,7 +303,7 @@ def _inside(system: pafs.FileSystem, folder: str, recursive: bool = False) -> li
 
 
 def _visible(infos: Sequence[Any], base: str) -> list[File]:
-    """Files, without those that are hidden by a dot or an underscore."""
+    """List the files, without those that are hidden by a dot or an underscore."""
     return sorted(
         File(info.path, info.size or 0)
         for info in infos

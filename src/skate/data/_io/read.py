@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from skate._core.plain_errors import failing_plainly
 from skate.data._api.base import blocks_wanted, check_least, given_options, tasks_wanted
 from skate.data._arrow.foreign import allows_pickle
 from skate.data._early_start import expect_tasks
@@ -39,6 +40,12 @@ if TYPE_CHECKING:
 
 _ARROW = ("read_options", "parse_options", "memory_pool")
 HIVE = Partitioning(PartitionStyle.HIVE)
+PARQUET_EXTENSIONS = ("parquet", "parq", "pq")
+JSON_EXTENSIONS = tuple(
+    f"{kind}{compressed}"
+    for kind in ("json", "jsonl", "ndjson")
+    for compressed in ("", ".gz", ".br", ".zst", ".lz4", ".bz2")
+)
 IMAGE_EXTENSIONS = ("png", "jpg", "jpeg", "tif", "tiff", "bmp", "gif", "webp")
 
 
@@ -51,6 +58,8 @@ def _taken(given: Given, names: Sequence[str]) -> Given:
 
 def file_options(paths: Paths, given: Given, **defaults: object) -> FileOptions:
     chosen = {**defaults, **_taken(given, FILES)}
+    if "file_extensions" in chosen:  # None is any
+        chosen.pop("usual_extensions", None)
     if "arrow_open_file_args" in given:  # as readers of images call it
         chosen["arrow_open_stream_args"] = given.pop("arrow_open_file_args")
     if chosen.get("partitioning") == "hive":
@@ -64,7 +73,7 @@ def file_options(paths: Paths, given: Given, **defaults: object) -> FileOptions:
 
 
 def _dataset(source: Source, given: Given) -> Dataset:
-    """The dataset; what is left of the keywords is unknown to the reader."""
+    """Make the dataset of a source; what is left of the keywords is unknown to the reader."""
     settings = _taken(given, PLAN)
     remote = given_options({**(settings.get("ray_remote_args") or {}), **_taken(given, REMOTE)})
     if given:
@@ -82,12 +91,13 @@ def _dataset(source: Source, given: Given) -> Dataset:
 
 
 def _left(given: Given, theirs: Sequence[str] | None = None) -> tuple[tuple[str, object], ...]:
-    """The keywords that are meant for the library that parses, which knows `theirs`."""
+    """Take the keywords that are meant for the library that parses, which knows `theirs`."""
     ours = {*FILES, *PLAN, *REMOTE}
     names = [name for name in given if name not in ours and name in (theirs or given)]
     return tuple((name, given.pop(name)) for name in names)
 
 
+@failing_plainly
 def read_parquet(
     paths: Paths,
     *,
@@ -134,7 +144,7 @@ def read_parquet(
     added = [ROW_HASH] if include_row_hash else []
     added += ["path"] if given.get("include_paths") else []
     chosen = tuple(dict.fromkeys([*columns, *added])) if columns is not None else None
-    files = file_options(paths, given, partitioning=HIVE)
+    files = file_options(paths, given, partitioning=HIVE, usual_extensions=PARQUET_EXTENSIONS)
     # The filter may be about columns that are not wanted otherwise.
     read = chosen if wanted is None else None
     trusted = allows_pickle(allow_pickle)
@@ -149,7 +159,8 @@ def read_parquet(
 
 
 def _for_files(given: Mapping[str, object]) -> Mapping[str, object]:
-    """What Ray's users write for pyarrow's ParquetDataset, which knows more than the files."""
+    """Check what Ray's users write for pyarrow's ParquetDataset, which knows more than the
+    files."""
     taken = [name for name in ("partitioning", "filters", "filesystem", "schema") if name in given]
     if taken:
         raise ValueError(f"dataset_kwargs has {taken}, which read_parquet takes itself")
@@ -166,7 +177,8 @@ def _with_tensors(
 
 
 def _matching(dataset: Dataset, wanted: object, columns: Sequence[str] | None) -> Dataset:
-    """The rows that match an expression of pyarrow, which may be about other columns as well."""
+    """Keep the rows that match an expression of pyarrow, which may be about other columns as
+    well."""
     rows = dataset.map_batches(
         _rows_where, fn_args=(wanted,), batch_format="pyarrow", batch_size=None
     )
@@ -177,6 +189,7 @@ def _rows_where(table: pa.Table, wanted: object) -> pa.Table:
     return table.filter(wanted)
 
 
+@failing_plainly
 def read_csv(paths: Paths, **options: Unpack[CSVKeywords]) -> Dataset:
     r"""Read CSV files.
 
@@ -190,7 +203,8 @@ def read_csv(paths: Paths, **options: Unpack[CSVKeywords]) -> Dataset:
         include_paths: Whether to add the column `path`.
         ignore_missing_paths: Whether paths that do not exist are left out.
         skip_paths: Files and folders to leave out.
-        file_extensions: The extensions of the files that are read from folders.
+        file_extensions: The extensions of the files that are read; None is any. Without it,
+            Parquet, ORC and JSON leave out what else is beside their files in a folder.
         partitioning: Of tables and text: which columns the names of folders hold, such as
             `key=value`.
         partition_filter: Which of these folders are read.
@@ -219,6 +233,7 @@ def read_csv(paths: Paths, **options: Unpack[CSVKeywords]) -> Dataset:
     return _dataset(CSVSource(files, arguments), given)
 
 
+@failing_plainly
 def read_json(paths: Paths, *, lines: bool = False, **options: Unpack[JSONKeywords]) -> Dataset:
     r"""Read JSON files: an object per line, or one list of objects per file, as found in the file.
 
@@ -244,10 +259,11 @@ def read_json(paths: Paths, *, lines: bool = False, **options: Unpack[JSONKeywor
     read_options = options.get("read_options")
     if read_options is not None:
         check_least("read_options.block_size", read_options.block_size, 1)
-    files = file_options(paths, given, partitioning=HIVE)
+    files = file_options(paths, given, partitioning=HIVE, usual_extensions=JSON_EXTENSIONS)
     return _dataset(JSONSource(files, lines, arguments), given)
 
 
+@failing_plainly
 def read_text(
     paths: Paths,
     *,
@@ -278,6 +294,7 @@ def read_text(
     return _dataset(TextSource(files, encoding, drop_empty_lines), given)
 
 
+@failing_plainly
 def read_binary_files(paths: Paths, **options: Unpack[ReadKeywords]) -> Dataset:
     """Read whole files, into the column `bytes`.
 
@@ -301,6 +318,7 @@ def read_binary_files(paths: Paths, **options: Unpack[ReadKeywords]) -> Dataset:
     return _dataset(BinarySource(files), given)
 
 
+@failing_plainly
 def read_numpy(
     paths: Paths, *, allow_pickle: bool = False, **options: Unpack[NumpyKeywords]
 ) -> Dataset:
@@ -328,6 +346,7 @@ def read_numpy(
     return _dataset(NumpySource(files, arguments, allows_pickle(allow_pickle)), given)
 
 
+@failing_plainly
 def read_images(
     paths: Paths,
     *,
@@ -364,6 +383,7 @@ def read_images(
     return _dataset(ImageSource(files, None if size is None else (size[0], size[1]), mode), given)
 
 
+@failing_plainly
 def read_tfrecords(
     paths: Paths, *, tf_schema: object = None, **options: Unpack[ReadKeywords]
 ) -> Dataset:
@@ -383,6 +403,7 @@ def read_tfrecords(
     return _dataset(TFRecordSource(file_options(paths, given), kinds=kinds), given)
 
 
+@failing_plainly
 def read_webdataset(
     paths: Paths,
     *,
@@ -419,6 +440,7 @@ def read_webdataset(
     return _dataset(WebDatasetSource(files, *chosen, verbose_open, expand_json, trusted), given)
 
 
+@failing_plainly
 def read_orc(
     paths: Paths, *, columns: Sequence[str] | None = None, **options: Unpack[ReadKeywords]
 ) -> Dataset:
@@ -431,9 +453,11 @@ def read_orc(
     """
     given = dict(options)
     chosen = tuple(columns) if columns is not None else None
-    return _dataset(ORCSource(file_options(paths, given), chosen), given)
+    files = file_options(paths, given, usual_extensions=("orc",))
+    return _dataset(ORCSource(files, chosen), given)
 
 
+@failing_plainly
 def read_sql(
     sql: str,
     connection_factory: Callable[[], object],
@@ -471,6 +495,7 @@ def read_sql(
     return _dataset(source, given)
 
 
+@failing_plainly
 def read_avro(paths: Paths, **options: Unpack[ReadKeywords]) -> Dataset:
     """Read Avro files, a row per record.
 
@@ -484,6 +509,7 @@ def read_avro(paths: Paths, **options: Unpack[ReadKeywords]) -> Dataset:
     return _dataset(AvroSource(file_options(paths, given)), given)
 
 
+@failing_plainly
 def read_delta(
     path: PathLike,
     version: Any = None,
@@ -510,6 +536,7 @@ def read_delta(
     return _dataset(source, given)
 
 
+@failing_plainly
 def read_iceberg(
     *,
     table_identifier: str,
@@ -540,6 +567,7 @@ def read_iceberg(
     return _dataset(source, given)
 
 
+@failing_plainly
 def read_datasource(datasource: Datasource, **options: object) -> Dataset:
     """Read a source of your own.
 

@@ -19,7 +19,7 @@ import pyarrow.fs as pafs
 
 from skate.data._arrow.blocks import Block
 from skate.data._execution.compute import TaskPoolStrategy
-from skate.data._execution.executor import Fused
+from skate.data._execution.fusing import Fused
 from skate.data._execution.partitions import partition_limit
 from skate.data._execution.stats import ExecutionStats
 from skate.data._execution.units import PartOfUnit, UnitExecution, UnitsChangedError
@@ -141,7 +141,8 @@ class FileParts(PartWriter):
         return {"files": files}
 
     def _file(self, name: str, block: Block, number: str) -> list[str]:
-        """Where the file belongs and where it is, for which no two attempts have one name."""
+        """Write a file; return where it belongs and where it is, for which no two attempts have
+        one name."""
         final = f"{self.folder}/{name}"
         check_inside(self.folder, final)
         whole = has_whole_files(self.log.filesystem)
@@ -170,7 +171,7 @@ class SinkParts(PartWriter):
 
 
 def cut(blocks: Iterable[Block], most: int | None) -> Iterator[Block]:
-    """The blocks, none with more rows than `most`."""
+    """Cut the blocks so that none has more rows than `most`."""
     for block in blocks:
         step = most or max(1, block.num_rows)
         yield from (block.slice(start, step) for start in range(0, block.num_rows, step))
@@ -202,12 +203,12 @@ class ResumableWrite:
         self._check()
         asked = self._asked()
         replaced: list[str] | None = []
-        if self.log.read("plan.json") is None:
+        if self.log.plan() is None:
             replaced = prepare()
         if replaced is None:
             return
         with self._alone():
-            known = self.log.read("plan.json")
+            known = self.log.plan()
             if known is None:
                 known = {**asked, "replaced": replaced}
                 self.log.begin(known)
@@ -234,13 +235,14 @@ class ResumableWrite:
         finish: Callable[[list[Record]], None],
     ) -> None:
         self._check_same(known, asked)
-        end = self.log.read("complete.json")
+        end = self.log.end()
         if end is not None:
-            self._check_there(end["files"])
+            self._check_there(end)
             return
-        if self.log.read("written.json") is None:
-            self._write(known, stats, writer(known["write_uuid"]))
-        self._publish(known, finish)
+        files = self.log.written()
+        if files is None:
+            files = self._write(known, stats, writer(known["write_uuid"]))
+        self._publish(files, known["replaced"], finish)
 
     def _check(self) -> None:
         if self.context.max_errored_blocks:
@@ -298,10 +300,13 @@ class ResumableWrite:
             found,
         )
 
-    def _write(self, known: Record, stats: ExecutionStats, writer: PartWriter) -> None:
+    def _write(
+        self, known: Record, stats: ExecutionStats, writer: PartWriter
+    ) -> list[tuple[str, str]]:
+        """Write what is missing; return where all files belong, and where they are."""
         context = self.context.copy()
-        for name, value in known["settings"].items():
-            setattr(context, name, value)
+        for name in {*_SETTINGS, "partition_min_bytes"} & known["settings"].keys():
+            setattr(context, name, known["settings"][name])
         self.log.load()
         execution = UnitExecution(stats, context, self.log, writer)
         try:
@@ -311,11 +316,18 @@ class ResumableWrite:
             reason = error.cause if isinstance(error, TaskError) else error
             raise self._changed([str(reason)]) from error
         parts = self.log.parts()
-        self.log.note("written.json", [file for part in parts for file in part.get("files", ())])
+        files = [(final, place) for part in parts for final, place in part.get("files", ())]
+        self.log.note("written.json", files)
+        return files
 
-    def _publish(self, known: Record, finish: Callable[[list[Record]], None]) -> None:
+    def _publish(
+        self,
+        files: list[tuple[str, str]],
+        replaced: list[str],
+        finish: Callable[[list[Record]], None],
+    ) -> None:
         """Move the files to where they belong; anew after a kill."""
-        files = self.log.read("written.json")
+        self._check_own(files, replaced)
         twice = [name for name, count in Counter(final for final, _ in files).items() if count > 1]
         if twice:
             raise ResumeError(
@@ -331,15 +343,24 @@ class ResumableWrite:
             if place != final:
                 with suppress(FileNotFoundError):  # it is there since the run before
                     self.log.filesystem.move(place, final)
-        for old in set(known["replaced"]) - {final for final, _ in files}:
+        for old in set(replaced) - {final for final, _ in files}:
             with suppress(FileNotFoundError):
                 self.log.filesystem.delete_file(old)
         finish(self.log.parts())
         self.log.keep_end({"files": [final for final, _ in files]})
 
+    def _check_own(self, files: list[tuple[str, str]], replaced: list[str]) -> None:
+        try:
+            self.log.check_own(*replaced, *(place for pair in files for place in pair))
+        except ValueError as error:
+            raise ResumeError(
+                f"{self.log.root} was not written by skate for this folder, or was changed: "
+                f"{error}. Nothing was moved; remove it to begin anew, or write to another folder"
+            ) from None
+
 
 def _same_each_time(node: plan.Node) -> bool:
-    """Whether no expression of the node makes values that nobody can make again."""
+    """Return whether no expression of the node makes values that nobody can make again."""
     step = getattr(node, "step", None)
     if isinstance(step, FilterStep):
         return step.expression.repeatable
@@ -420,7 +441,7 @@ def resumed_sink(
 
 
 def _result(parts: list[Record]) -> WriteResult[object]:
-    """What a sink is told at the end."""
+    """Collect what a sink is told at the end."""
     return WriteResult(
         sum(part["rows"] for part in parts),
         sum(part["bytes"] for part in parts),
@@ -429,7 +450,7 @@ def _result(parts: list[Record]) -> WriteResult[object]:
 
 
 def write_stage(concurrency: int | None, remote_args: dict[str, object] | None) -> Fused | None:
-    """How to write as a stage of its own; None: where the last function runs."""
+    """Make a stage of its own for the writes; None: they are done where the last function runs."""
     if concurrency is None and not remote_args:
         return None
     return Fused([], ["Write"], TaskPoolStrategy(concurrency), dict(remote_args or {}))

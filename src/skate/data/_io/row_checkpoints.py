@@ -25,7 +25,7 @@ import pyarrow.fs as pafs
 
 from skate.data._arrow.blocks import Block
 from skate.data._execution.exchange import Union
-from skate.data._io.file_writers import check_inside
+from skate.data._io.file_writers import check_really_inside
 from skate.data._io.known_ids import WithoutIds, without_ids
 from skate.data._io.retries import with_retries
 from skate.data._plan import nodes as plan
@@ -174,7 +174,7 @@ class RunWithIds(WriteRun):
         for name in names:
             assert output is not None
             written = output.place_of(name)
-            check_inside(output.path, written)
+            check_really_inside(output.filesystem, output.path, written)
             with suppress(FileNotFoundError):
                 output.filesystem.delete_file(written)
         self._system.delete_file(place)
@@ -184,7 +184,7 @@ class RunWithIds(WriteRun):
 
         with suppress(pa.ArrowInvalid):  # cut short before any of its files was begun
             metadata = parquet.read_schema(place, filesystem=self._system).metadata or {}
-            return list(json.loads(metadata.get(_FILES, b"[]")))
+            return _names_of(metadata.get(_FILES, b"[]"), place)
         return []
 
     def _step(self, places: list[str]) -> WithoutIds:
@@ -199,6 +199,16 @@ class RunWithIds(WriteRun):
             self._system.delete_file(place)
         if not self._system.get_file_info(pafs.FileSelector(self._folder, allow_not_found=True)):
             self._system.delete_dir(self._folder)
+
+
+def _names_of(noted: bytes, place: str) -> list[str]:
+    try:
+        names = json.loads(noted)
+    except ValueError:
+        names = None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"{place} is no note of a write: it names the files {noted!r}; remove it")
+    return names
 
 
 def run_of_write(
@@ -222,7 +232,7 @@ def warn_without_ids(context: DataContext, what: str) -> None:
         warnings.warn(
             f"DataContext.checkpoint_config doesn't support {what}: all rows are written, and no "
             "ids are noted",
-            stacklevel=4,
+            stacklevel=5,
         )
 
 

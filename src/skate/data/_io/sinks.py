@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import pyarrow as pa
 
 import skate
+from skate._core.enumerations import looked_up_by_value
 from skate.data._arrow.blocks import Block, Row, concat
 from skate.data.block import BlockAccessor
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 WriteReturnType = TypeVar("WriteReturnType")
 
 
+@looked_up_by_value
 class SaveMode(str, Enum):
     """Say what a write does with what is there already.
 
@@ -107,7 +109,7 @@ class Datasink(Generic[WriteReturnType]):
     _skip = False
 
     def _writing(self, file_by_file: bool) -> AbstractContextManager[None]:
-        """Around all writes; if one fails, the files before it stay if they go one by one."""
+        """Surround all writes; if one fails, the files before it stay if they go one by one."""
         return nullcontext()
 
     def _output(self) -> OutputFolder | None:
@@ -148,7 +150,7 @@ class Datasink(Generic[WriteReturnType]):
 
 class FilenameProvider:
     """Names of the files that are written: override `get_filename_for_task`. The other two are
-    those of older versions of Ray, and go first where they are overridden."""
+    those of older versions of Ray, and are asked where it is not overridden."""
 
     dataset_uuid: str | None = None
     file_format: str | None = None
@@ -158,7 +160,7 @@ class FilenameProvider:
         self.file_format = file_format
 
     def get_filename_for_task(self, write_uuid: str, task_index: int) -> str:
-        """The name of the file of a block."""
+        """Name the file of a block."""
         prefix = "" if self.dataset_uuid is None else f"{self.dataset_uuid}_"
         suffix = "" if self.file_format is None else f".{self.file_format}"
         return f"{prefix}{write_uuid}_{task_index:06}{suffix}"
@@ -166,16 +168,40 @@ class FilenameProvider:
     def get_filename_for_block(
         self, block: Block, write_uuid: str, task_index: int, block_index: int
     ) -> str:
-        """The name of the file of a block; `block_index` is 0."""
+        """Name the file of a block; `block_index` is 0."""
         return self.get_filename_for_task(write_uuid, task_index)
 
     def get_filename_for_row(
         self, row: Row, write_uuid: str, task_index: int, block_index: int,
         row_index: int,
     ) -> str:  # fmt: skip
-        """The name of the file of a row; `block_index` is 0."""
+        """Name the file of a row; `block_index` is 0."""
         name = PurePosixPath(self.get_filename_for_task(write_uuid, task_index))
         return f"{name.stem}_{block_index:06}_{row_index:06}{name.suffix}"
+
+
+def name_of_block(
+    names: FilenameProvider, block: Block, write_uuid: str, task_index: int, block_index: int = 0
+) -> str:
+    """Return the name of the file of a block."""
+    asked = FilenameProvider if _names_tasks(names) else type(names)
+    return asked.get_filename_for_block(names, block, write_uuid, task_index, block_index)
+
+
+def name_of_row(
+    names: FilenameProvider, row: Row, write_uuid: str, task_index: int, row_index: int,
+    block_index: int = 0,
+) -> str:  # fmt: skip
+    """Return the name of the file of a row."""
+    asked = FilenameProvider if _names_tasks(names) else type(names)
+    return asked.get_filename_for_row(names, row, write_uuid, task_index, block_index, row_index)
+
+
+def _names_tasks(names: FilenameProvider) -> bool:
+    """Return whether a class has names for tasks, as Ray asks for them now: a program that has
+    those of older versions as well means them for those. It need not be one of ours."""
+    base = FilenameProvider.get_filename_for_task
+    return getattr(type(names), "get_filename_for_task", base) is not base
 
 
 class UniqueNames(FilenameProvider):
@@ -183,13 +209,13 @@ class UniqueNames(FilenameProvider):
     that are added to a folder are read as one dataset with what is there."""
 
     def __init__(self, names: FilenameProvider) -> None:
-        super().__init__(names.dataset_uuid, names.file_format)
+        super().__init__()
         self._names = names
 
     def get_filename_for_block(
         self, block: Block, write_uuid: str, task_index: int, block_index: int
     ) -> str:
-        name = self._names.get_filename_for_block(block, write_uuid, task_index, block_index)
+        name = name_of_block(self._names, block, write_uuid, task_index, block_index)
         if write_uuid not in name:
             raise ValueError(
                 f"the file name {name!r} lacks the UUID of its write, {write_uuid!r}, so that a "
@@ -353,8 +379,8 @@ class BlockBasedFileDatasink(_FileDatasink):
         return [self._name(block, 0, ctx)]
 
     def _name(self, block: Block, block_index: int, ctx: Any) -> str:
-        return self.filename_provider.get_filename_for_block(
-            block, self.folder.uuid, ctx.task_idx, block_index
+        return name_of_block(
+            self.filename_provider, block, self.folder.uuid, ctx.task_idx, block_index
         )
 
 
@@ -399,6 +425,6 @@ class RowBasedFileDatasink(_FileDatasink):
         return [self._name(row, number, 0, ctx) for number, row in enumerate(rows)]
 
     def _name(self, row: Row, number: int, block_index: int, ctx: Any) -> str:
-        return self.filename_provider.get_filename_for_row(
-            row, self.folder.uuid, ctx.task_idx, block_index, number
+        return name_of_row(
+            self.filename_provider, row, self.folder.uuid, ctx.task_idx, number, block_index
         )

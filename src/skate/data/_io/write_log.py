@@ -16,18 +16,21 @@ because one of them was taken for dead, is noted twice with the same rows.
 from __future__ import annotations
 
 import json
+import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, TypeGuard
 
 import pyarrow.fs as pafs
 
 from skate._core.folder_locks import locked_folder
 from skate.data._execution.units import PartOfUnit, Unit, UnitLog
+from skate.data._io.file_writers import check_really_inside
 
 FOLDER = "_resume"
-
+_TASK = re.compile(r"(\d{6,9})-(\d{1,9})")
+_PART = re.compile(r"(\d{6,9})-(\d{6,9})-(\d{1,18})-(\d{6,9})(-last)?\.json")  # as `_name_of`
 
 Record = dict[str, Any]  # as a file of the log has it, in JSON
 
@@ -53,13 +56,39 @@ class WriteLog(UnitLog):
         self.filesystem.move(first, place)
 
     def read(self, name: str) -> Any:
-        """The content of a note; None if there is none, or it was lost with the power."""
+        """Read the content of a note; None if there is none, or it was lost with the power."""
         place = f"{self.root}/{name}"
         try:
             with self.filesystem.open_input_stream(place, compression=None) as file:
                 return json.loads(file.read())
         except (FileNotFoundError, ValueError):
             return None
+
+    def plan(self) -> Record | None:
+        """Read what was asked for; None if that is not known."""
+        found = self.read("plan.json")
+        return found if _is_plan(found) else None
+
+    def written(self) -> list[tuple[str, str]] | None:
+        """Read where all files belong, and where they are; None if some are not written yet."""
+        found = self.read("written.json")
+        return [(final, place) for final, place in found] if _are_pairs(found) else None
+
+    def end(self) -> list[str] | None:
+        """Read which files there are; None if not all are where they belong."""
+        found = self.read("complete.json")
+        files = found.get("files") if isinstance(found, dict) else None
+        return files if _are_texts(files) else None
+
+    def check_own(self, *places: str) -> None:
+        """Raise for a file that is none of this write's: whoever may write to the folder may have
+        written its notes, and these say what is moved and removed.
+
+        Raises:
+            ValueError: If one is outside of the folder, also by a link.
+        """
+        for place in places:
+            check_really_inside(self.filesystem, self.folder, place)
 
     def locked(self) -> AbstractContextManager[None]:
         """Make the folder and have it for this program alone; elsewhere than on this machine
@@ -99,11 +128,11 @@ class WriteLog(UnitLog):
     def load(self) -> None:
         """Find out what is done."""
         names = [info.base_name for info in self._inside("tasks")]
-        self._tasks = {int(name[:6]): int(name[7:]) for name in names}
+        found = filter(None, map(_TASK.fullmatch, names))
+        self._tasks = {int(one[1]): int(one[2]) for one in found}
         parts: dict[Unit, set[int]] = {}
         last: dict[Unit, int] = {}
-        for name in [info.base_name for info in self._inside("units")]:
-            place = _place_of(name)
+        for place in self._noted_parts():
             parts.setdefault(place.unit, set()).add(place.number)
             if place.is_last:
                 last[place.unit] = place.number
@@ -123,23 +152,30 @@ class WriteLog(UnitLog):
 
     def choice(self, number: int) -> int:
         known = self.read("choice.json")
-        if known is None:
-            self.note("choice.json", number)
-        return number if known is None else int(known)
+        if isinstance(known, int):
+            return known
+        self.note("choice.json", number)
+        return number
 
     def note_part(self, place: PartOfUnit, content: dict[str, object]) -> None:
         """Note what was written of a part: the last step of it."""
         self.note(f"units/{_name_of(place)}", content)
 
     def part(self, place: PartOfUnit) -> Record | None:
-        """What was written of a part; None if it is not done."""
-        found: dict[str, Any] | None = self.read(f"units/{_name_of(place)}")
-        return found
+        """Read what was written of a part; None if it is not done."""
+        found = self.read(f"units/{_name_of(place)}")
+        return found if _is_part(found) else None
 
     def parts(self) -> list[Record]:
-        """What was written, in the order of the rows."""
-        places = sorted(_place_of(info.base_name) for info in self._inside("units"))
+        """List what was written, in the order of the rows."""
+        places = sorted(self._noted_parts())
         return [note for place in places if (note := self.part(place)) is not None]
+
+    def _noted_parts(self) -> Iterator[PartOfUnit]:
+        for info in self._inside("units"):
+            if (name := _PART.fullmatch(info.base_name)) is not None:
+                unit = Unit(int(name[1]), int(name[2]), int(name[3]))
+                yield PartOfUnit(unit, int(name[4]), bool(name[5]))
 
 
 def _name_of(place: PartOfUnit) -> str:
@@ -148,6 +184,34 @@ def _name_of(place: PartOfUnit) -> str:
     return f"{unit.task:06}-{unit.block:06}-{unit.rows}-{place.number:06}{last}.json"
 
 
-def _place_of(name: str) -> PartOfUnit:
-    task, block, rows, number, *last = name.removesuffix(".json").split("-")
-    return PartOfUnit(Unit(int(task), int(block), int(rows)), int(number), bool(last))
+# -- what notes look like: one that does not is as good as none -----------------------------------
+
+
+def _is_plan(found: object) -> TypeGuard[Record]:
+    return (
+        isinstance(found, dict)
+        and isinstance(found.get("plan"), list)
+        and all(isinstance(step, dict) and "step" in step for step in found["plan"])
+        and isinstance(found.get("files"), dict)
+        and all(isinstance(about, list) and len(about) == 2 for about in found["files"].values())
+        and isinstance(found.get("settings"), dict)
+        and isinstance(found.get("write_uuid"), str)
+        and _are_texts(found.get("replaced"))
+    )
+
+
+def _is_part(found: object) -> TypeGuard[Record]:
+    return (
+        isinstance(found, dict)
+        and isinstance(found.get("rows"), int)
+        and isinstance(found.get("bytes"), int)
+        and ("files" not in found or _are_pairs(found["files"]))
+    )
+
+
+def _are_texts(found: object) -> TypeGuard[list[str]]:
+    return isinstance(found, list) and all(isinstance(each, str) for each in found)
+
+
+def _are_pairs(found: object) -> TypeGuard[list[list[str]]]:
+    return isinstance(found, list) and all(_are_texts(each) and len(each) == 2 for each in found)

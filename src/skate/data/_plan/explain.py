@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from skate.data._execution.compute import ActorPoolStrategy
-from skate.data._execution.executor import Fused, fuse
+from skate.data._execution.fusing import Fused, fuse
 from skate.data._plan import nodes as plan
 from skate.data._plan.optimizer import optimise
 from skate.data._relational.runs import with_runs
@@ -26,7 +26,7 @@ def explanation(node: plan.Node) -> str:
 
 
 def stages(node: plan.Node) -> Iterator[str]:
-    """The stages in the order of the rows; what is joined by an arrow runs together."""
+    """Describe the stages in the order of the rows; what is joined by an arrow runs together."""
     maps: list[plan.Map] = []
     while isinstance(node, plan.Map):
         maps.insert(0, node)

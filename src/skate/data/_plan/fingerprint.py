@@ -34,12 +34,12 @@ _PLACES = {"place", "paths", "filesystem"}  # of files, which are compared one b
 
 
 def described(node: plan.Node) -> list[Description]:
-    """The operations, from the last to the sources."""
+    """Describe the operations, from the last to the sources."""
     return [_of_node(each) for each in plan.walk(node)]
 
 
 def files_of(node: plan.Node) -> dict[str, list[int]]:
-    """The files that are read, with their sizes and times of change in nanoseconds."""
+    """Find the files that are read, with their sizes and times of change in nanoseconds."""
     found: dict[str, list[int]] = {}
     for each in plan.walk(node):
         source = each.source if isinstance(each, plan.Read) else None
@@ -53,7 +53,7 @@ def files_of(node: plan.Node) -> dict[str, list[int]]:
 
 
 def changes(before: list[Description], now: list[Description]) -> list[str]:
-    """What is different, in words."""
+    """Say in words what is different between two plans."""
     if [each["step"] for each in before] != [each["step"] for each in now]:
         old, new = (" <- ".join(each["step"] for each in plan_) for plan_ in (before, now))
         return [f"the plan was {old}, and is {new}"]
@@ -66,7 +66,7 @@ def changes(before: list[Description], now: list[Description]) -> list[str]:
 
 
 def changes_of_files(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """The same for files; a few stand for many."""
+    """Say in words what is different between the files; a few stand for many."""
     found = [f"the file {path} is gone" for path in before if path not in now]
     found += [f"the file {path} is new" for path in now if path not in before]
     for path, (size, changed) in now.items():
@@ -101,7 +101,7 @@ def _of_node(node: plan.Node) -> Description:
 
 
 def _of_fields(value: object, name: str) -> Description:
-    """A description per field of an object of ours; of anything else, its own."""
+    """Describe each field of an object of ours; of anything else, the whole."""
     if isinstance(value, UserFunction):
         return _of_function(value)
     if not _is_ours(value) or isinstance(value, (Expr, Enum)):
@@ -124,7 +124,8 @@ def _of_function(udf: UserFunction) -> Description:
 
 
 def variables_of(function: object) -> Description:
-    """What a function of ours was made with: each value by its name, keywords by their own."""
+    """Describe what a function of ours was made with: each value by its name, keywords by their
+    own."""
     if isinstance(function, partial):
         return {f"argument {n}": shown(value) for n, value in enumerate(function.args)}
     found: Description = {}
@@ -137,7 +138,7 @@ def variables_of(function: object) -> Description:
 
 
 def _code_owner(fn: object) -> object:
-    """The function that is called."""
+    """Return the function that is called."""
     if isinstance(fn, type):
         return vars(fn).get("__call__")
     return fn if inspect.isfunction(fn) else vars(type(fn)).get("__call__")
@@ -161,7 +162,7 @@ def _is_ours(value: object) -> bool:
 
 
 def shown(value: object) -> str:
-    """The value as text if it is short and plain, else a digest that begins with '#'."""
+    """Write the value as text if it is short and plain, else as a digest that begins with '#'."""
     if isinstance(value, _PLAIN) and len(repr(value)) <= _SHOWN:
         return repr(value)
     return "#" + Digest().of(value)
@@ -177,7 +178,7 @@ class Digest:
         self._inside: set[int] = set()
 
     def of(self, value: object) -> str:
-        """A digest of a value; of one that contains itself, of the rest."""
+        """Compute a digest of a value; of one that contains itself, of the rest."""
         if id(value) in self._inside:
             return "itself"
         self._inside.add(id(value))
@@ -254,8 +255,8 @@ def _table(table: Any) -> bytes:
 
 
 def _variables(function: object) -> Iterator[tuple[str, object]]:
-    """What a function uses besides its arguments: values of functions around it, and plain values
-    and functions of its own module."""
+    """Yield what a function uses besides its arguments: values of functions around it, and plain
+    values and functions of its own module."""
     if not isinstance(function, types.FunctionType):
         return
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):

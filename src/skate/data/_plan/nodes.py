@@ -45,7 +45,7 @@ class Node:
         return RefBundle(tuple(block for bundle in bundles for block in bundle.blocks))
 
     def initial_num_blocks(self) -> int | None:
-        """About how many blocks there will be; None where only a run can tell."""
+        """Estimate how many blocks there will be; None where only a run can tell."""
         return self.inputs[0].initial_num_blocks() if len(self.inputs) == 1 else None
 
 
@@ -123,7 +123,7 @@ class Limit(Node):
 
     @property
     def name(self) -> str:
-        return f"Limit[{self.limit}]"
+        return f"limit={self.limit}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,18 +138,18 @@ class Exchange(Node, ABC):
 
     @abstractmethod
     def run(self, streams: list[Iterator[Bundle]], context: DataContext) -> Iterator[Bundle]:
-        """The bundles that come out."""
+        """Yield the bundles that come out."""
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """The node and all below it."""
+    """Yield the node and all below it."""
     yield node
     for child in node.inputs:
         yield from walk(child)
 
 
 def with_inputs(node: Node, change: Callable[[Node], Node]) -> Node:
-    """The node with other inputs."""
+    """Return the node with its inputs changed."""
     if isinstance(node, Exchange):
         return replace(node, children=tuple(map(change, node.children)))
     if isinstance(node, (Map, Limit)):
@@ -158,8 +158,8 @@ def with_inputs(node: Node, change: Callable[[Node], Node]) -> Node:
 
 
 def shows_kept_blocks(node: Node) -> bool:
-    """Whether blocks that come out may be views on blocks that are kept: functions of users work
-    on copies, Arrow's kernels need not."""
+    """Return whether blocks that come out may be views on blocks that are kept: functions of users
+    work on copies, Arrow's kernels need not."""
     if isinstance(node, Input):
         return True
     if isinstance(node, Map) and node.compute is not None:
@@ -168,24 +168,24 @@ def shows_kept_blocks(node: Node) -> bool:
 
 
 def repeatable(node: Node) -> bool:
-    """Whether another process that has this operation gets the same rows from it: neither files
-    nor rows are shuffled without a seed, and blocks are not in the store of this process."""
+    """Return whether another process that has this operation gets the same rows from it: neither
+    files nor rows are shuffled without a seed, and blocks are not in the store of this process."""
     if isinstance(node, Input):
         return all(bundle.block is not None for bundle in node.bundles)
     return is_seeded(node)
 
 
 def is_seeded(node: Node) -> bool:
-    """Whether another run of the program gets the same rows in the same order from it, if its
-    seeds are used as often as in this one."""
+    """Return whether another run of the program gets the same rows in the same order from it, if
+    its seeds are used as often as in this one."""
     shuffle = _shuffle_of_files(node)
     unseeded = shuffle == "files" or (shuffle is not None and shuffle.seed is None)
     return not unseeded and getattr(node, "seed", 0) is not None
 
 
 def keeps_order(node: Node) -> bool:
-    """Whether all executions of this operation give the same rows in the same order, as far as it
-    depends on that: a seed may be another one in each."""
+    """Return whether all executions of this operation give the same rows in the same order, as far
+    as it depends on that: a seed may be another one in each."""
     shuffle = _shuffle_of_files(node)
     if shuffle == "files" or (
         shuffle is not None and (shuffle.seed is None or shuffle.reseed_after_execution)
@@ -200,7 +200,7 @@ def _shuffle_of_files(node: Node) -> Any:
 
 
 def tree(node: Node, indent: str = "") -> str:
-    """The plan as text, the last operation first."""
+    """Write the plan as text, the last operation first."""
     lines = [f"{indent}{'+- ' if indent else ''}{node.name}{node.detail}"]
     deeper = indent + "   " if indent else " "
     lines.extend(tree(child, deeper) for child in node.inputs)

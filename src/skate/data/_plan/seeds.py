@@ -27,7 +27,7 @@ Seed: TypeAlias = "int | Reseeding | None"
 
 
 def generators(seed: Seed) -> Callable[[int], np.random.Generator]:
-    """A generator for each block, by its number: as Ray seeds them, so that the same seed and
+    """Make a generator for each block, by its number: as Ray seeds them, so that the same seed and
     blocks choose the same rows."""
     if seed is None:
         unseeded = np.random.default_rng()
@@ -92,5 +92,5 @@ class RandomSeedConfig:
 
 
 def numpy_seed(seed: int | RandomSeedConfig | None) -> Seed:
-    """What to give to numpy.random.default_rng."""
+    """Return what to give to numpy.random.default_rng."""
     return RandomSeedConfig.create_seed_config(seed)._numbers

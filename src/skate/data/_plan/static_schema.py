@@ -26,7 +26,7 @@ SAME_ROWS = (RandomizeBlocks, Repartition, RowsPerBlock, Shuffle, Sort)
 
 
 def static_schema(node: plan.Node) -> pa.Schema | None:
-    """The schema, if it is known without running anything."""
+    """Return the schema, if it is known without running anything."""
     if isinstance(node, plan.Input):
         bundle = next((b for b in node.bundles if b.block is not None), None)
         return node.schema if bundle is None else bundle.get().schema
@@ -43,7 +43,7 @@ def static_schema(node: plan.Node) -> pa.Schema | None:
 
 
 def static_count(node: plan.Node) -> int | None:
-    """The number of rows, if it is known without running anything."""
+    """Return the number of rows, if it is known without running anything."""
     if isinstance(node, plan.Input):
         return sum(bundle.rows for bundle in node.bundles)
     if isinstance(node, plan.Read):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from skate.data._arrow.blocks import Block
 from skate.data._arrow.sorting import sort_table
-from skate.data._execution.bundles import Hoard, table_of
+from skate.data._execution.bundles import BundleBuffer, table_of
 from skate.data._execution.exchange import Sort
 from skate.data._execution.joins import Join
 from skate.data._plan import nodes as plan
@@ -23,7 +23,7 @@ from skate.data._relational.operations import (
 from skate.data._relational.scans import scanned, size_of
 from skate.data.grouped_data import Aggregate
 
-Input = plan.Read | Hoard | Block  # files to be scanned, or rows that are here
+Input = plan.Read | BundleBuffer | Block  # files to be scanned, or rows that are here
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,13 +42,13 @@ def bytes_of(inputs: Sequence[Input]) -> int:
 def _bytes_of(rows: Input) -> int:
     if isinstance(rows, plan.Read):
         return size_of(rows)
-    return rows.size if isinstance(rows, Hoard) else rows.nbytes
+    return rows.size if isinstance(rows, BundleBuffer) else rows.nbytes
 
 
 def _frame(rows: Input) -> Frame:
     if isinstance(rows, plan.Read):
         return scanned(rows)
-    if isinstance(rows, Hoard):
+    if isinstance(rows, BundleBuffer):
         return frame_of(table_of(rows.bundles), len(rows.bundles))
     return frame_of(rows)
 

@@ -274,7 +274,7 @@ def _summed(column: polars.Expr, type_: pa.DataType) -> polars.Expr:
 def _known(
     function: agg.Sum | agg.Mean, result: polars.Expr, type_: pa.DataType, column: polars.Expr
 ) -> polars.Expr:
-    """Nothing is the result of nothing, and of NaN where what is missing does not count."""
+    """Give nothing as the result of nothing, and of NaN where what is missing does not count."""
     import polars
 
     if function.ignore_nulls and is_float(type_):

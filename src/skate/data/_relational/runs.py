@@ -19,7 +19,7 @@ from typing import Any
 from skate._core.machine import memory
 from skate.data import aggregate as agg
 from skate.data._arrow.blocks import Block
-from skate.data._execution.bundles import Bundle, Hoard, bundle_of, even_bundles
+from skate.data._execution.bundles import Bundle, BundleBuffer, bundle_of, even_bundles
 from skate.data._execution.exchange import Sort
 from skate.data._execution.joins import Join
 from skate.data._execution.partitions import Gathering, has_nodes, is_divided
@@ -37,10 +37,10 @@ from skate.data.grouped_data import Aggregate
 class Collected(plan.Exchange):
     """Rows that are here already, and are let go as they are used."""
 
-    hoard: Hoard = field(default_factory=lambda: Hoard(0))
+    buffer: BundleBuffer = field(default_factory=lambda: BundleBuffer(0))
 
     def run(self, streams: list[Iterator[Bundle]], context: DataContext) -> Iterator[Bundle]:
-        return self.hoard.drain()
+        return self.buffer.drain()
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,7 @@ class Relational(plan.Exchange):
         size = bytes_of(inputs)
         if size < context.engine_min_bytes or self._is_divided(inputs, context):
             return None
-        if any(isinstance(each, Hoard) and not each.empty().num_columns for each in inputs):
+        if any(isinstance(each, BundleBuffer) and not each.empty().num_columns for each in inputs):
             return None
         is_large = size > context.sort_memory_bytes
         if is_large:
@@ -84,7 +84,9 @@ class Relational(plan.Exchange):
         """Return whether the operations go by partitions, one after the other. On one machine
         that is better than Polars' own spilling for rows that are here already; of files it
         reads what it needs, and groups need little of its memory."""
-        if is_divided(bytes_of([each for each in inputs if isinstance(each, Hoard)]), context):
+        if is_divided(
+            bytes_of([each for each in inputs if isinstance(each, BundleBuffer)]), context
+        ):
             return True
         size = bytes_of(inputs)
         if not is_divided(size, context):

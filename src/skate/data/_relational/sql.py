@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from skate.data.dataset import Dataset
 
 SELF = "self"  # the dataset whose method was called
+_PLAN_OF_POLARS = "Resolved plan until failure"
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,19 +32,25 @@ class Sql(plan.Exchange):
         polars = try_import("polars", "data")
         frames, blocks = {}, 1
         for name, stream in zip(self.names, streams, strict=True):
-            hoard = collect(stream, context.sort_memory_bytes)
-            blocks = max(blocks, len(hoard.bundles))
-            table = without_extensions(table_of(hoard.bundles))
+            buffer = collect(stream, context.sort_memory_bytes)
+            blocks = max(blocks, len(buffer.bundles))
+            table = without_extensions(table_of(buffer.bundles))
             frames[name] = polars.from_arrow(table, rechunk=False).lazy()
         try:
             found = polars.SQLContext(frames).execute(self.query).collect(engine="streaming")
         except polars.exceptions.PolarsError as error:
-            raise ValueError(
-                f"the query cannot be answered: {error}; the tables are {', '.join(self.names)}, "
-                "and the SQL is that of Polars"
-            ) from None
+            raise self._refusal(str(error)) from None
         table = with_plain_types(found.to_arrow(), dictionaries=True)
         yield from even_bundles(table, blocks)
+
+    def _refusal(self, said: str) -> ValueError:
+        """Return the error for what Polars said, without the plan that it adds to it."""
+        reason = " ".join(said.partition(_PLAN_OF_POLARS)[0].split())
+        return ValueError(
+            f"the query cannot be answered: {reason.rstrip('.')}. The tables are "
+            f"{', '.join(self.names)}; the SQL is that of Polars, where a column that is called "
+            'like a word of SQL is put into double quotes, as in t."user"'
+        )
 
 
 def queried(query: str, datasets: Mapping[str, Any]) -> Dataset:

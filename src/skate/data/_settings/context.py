@@ -16,7 +16,7 @@ from skate._core.machine import memory
 from skate._core.optional_imports import ray_is_skate
 from skate.data._execution.options import ExecutionOptions, ExecutionResources
 from skate.data._settings.deprecated import RENAMED, warn_of
-from skate.data._settings.without_effect import RaySettings, UnsupportedSettings
+from skate.data._settings.without_effect import RaySettings, ShuffleStrategy, UnsupportedSettings
 
 if TYPE_CHECKING:
     from skate.data.checkpoint import CheckpointConfig
@@ -197,6 +197,10 @@ class DataContext(RaySettings, UnsupportedSettings):
         name = RENAMED.get(name, name)
         if name == "target_max_block_size" and value is None:
             value = _NO_LIMIT
+        if name == "shuffle_strategy":
+            value = ShuffleStrategy(value)
+        elif name == "use_push_based_shuffle" and value:
+            super().__setattr__("shuffle_strategy", ShuffleStrategy.SORT_SHUFFLE_PUSH_BASED)
         if name == "checkpoint_config" and value is not None:
             from skate.data.checkpoint import as_checkpoint_config
 
@@ -317,5 +321,5 @@ class DataContext(RaySettings, UnsupportedSettings):
 
 
 def driver_threads() -> int:
-    """How many threads read in this process."""
+    """Return how many threads read in this process."""
     return max(1, len(os.sched_getaffinity(0)))

@@ -2,10 +2,32 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 from skate.data._arrow.tensor_format import FixedShapeTensorFormat
+
+
+class ShuffleStrategy(str, Enum):
+    """How Ray shuffles, for `DataContext.shuffle_strategy`; here Arrow does, in its own way."""
+
+    SORT_SHUFFLE_PULL_BASED = "sort_shuffle_pull_based"
+    SORT_SHUFFLE_PUSH_BASED = "sort_shuffle_push_based"
+    HASH_SHUFFLE = "hash_shuffle"
+    SHUFFLE_V2 = "shuffle_v2"
+    GPU_SHUFFLE = "gpu_shuffle"
+    HASH_SHUFFLE_V2 = "shuffle_v2"  # noqa: PIE796 - an older name of the same
+
+    @classmethod
+    def _missing_(cls, value: object) -> ShuffleStrategy | None:
+        if value != "hash_shuffle_v2":
+            return None
+        warnings.warn(
+            "'hash_shuffle_v2' is the older name of 'shuffle_v2'", DeprecationWarning, stacklevel=4
+        )
+        return cls.SHUFFLE_V2
 
 
 @dataclass
@@ -56,7 +78,7 @@ class RaySettings:
     actor_prefetcher_enabled: bool = False
     autoscaling_config: Any = None
     use_push_based_shuffle: bool = False
-    shuffle_strategy: Any = "shuffle_v2"
+    shuffle_strategy: ShuffleStrategy | str = ShuffleStrategy.SHUFFLE_V2
     pipeline_push_based_shuffle_reduce_tasks: bool = True
     default_hash_shuffle_parallelism: int = 200
     shuffle_compression: str = "zstd"

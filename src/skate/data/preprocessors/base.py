@@ -63,7 +63,7 @@ class ColumnPreprocessor(BuiltinPreprocessor):
         self.output_columns: Sequence[str] = outputs_of(self.columns, output_columns)
 
     def _column(self, name: str, values: pd.Series) -> pd.Series | Array | list[object]:
-        """The new values of a column, from a pandas series."""
+        """Compute the new values of a column, from a pandas series."""
         raise TypeError(f"{type(self).__name__} must override _column")
 
     def _transform_pandas(self, df: pd.DataFrame) -> pd.DataFrame:
@@ -90,7 +90,7 @@ def _list_of(vector: Array | None) -> list[object] | None:
 
 
 def outputs_of(columns: Sequence[str], output_columns: Sequence[str] | None) -> list[str]:
-    """The names of the results: one per column, and those of the columns if none are given."""
+    """Name the results: one per column, and those of the columns if none are given."""
     if output_columns and len(output_columns) != len(columns):
         raise ValueError(
             f"{len(columns)} columns need as many output_columns; got {len(output_columns)}"
@@ -99,20 +99,20 @@ def outputs_of(columns: Sequence[str], output_columns: Sequence[str] | None) -> 
 
 
 def numbers_of(values: pd.Series) -> pd.Series:
-    """A series of numbers; a column without any value has no type of its own."""
+    """Convert a series to numbers; a column without any value has no type of its own."""
     if values.dtype != object:
         return values
     return try_import("pandas", "data").to_numeric(values).astype(float)
 
 
 def floats_of(values: pd.Series | pd.DataFrame) -> Array:
-    """A series or frame as an array of floats, in which what is missing is NaN."""
+    """Convert a series or frame to an array of floats, in which what is missing is NaN."""
     floats: Array = values.to_numpy(dtype=float, na_value=float("nan"))
     return floats
 
 
 def known_values(ds: Dataset, columns: Sequence[str]) -> Dataset:
-    """These columns of the dataset, to learn from: NaN is a missing value as None is."""
+    """Select these columns of the dataset, to learn from: NaN is a missing value as None is."""
     return ds.select_columns(list(columns))._mapped(_nans_as_nulls, "NaNAsNull")
 
 

@@ -63,7 +63,7 @@ class SimpleImputer(ColumnPreprocessor):
         return {f"most_frequent({column})": _most_frequent(c) for column, c in counts.items()}
 
     def _transform_pandas(self, df: pd.DataFrame) -> pd.DataFrame:
-        """A column that a batch lacks altogether is missing in each row."""
+        """Fill missing values; a column that a batch lacks altogether is missing in each row."""
         pandas = try_import("pandas", "data")
         absent = [name for name in self.columns if name not in df.columns]
         empty = {name: pandas.Series([None] * len(df), df.index, object) for name in absent}
@@ -94,7 +94,7 @@ def _is_arrow(values: pd.Series) -> bool:
 
 
 def _most_frequent(counts: Counter[object]) -> Any:
-    """Of several the one that comes first in the dataset."""
+    """Find the value that is most frequent; of several the one that comes first in the dataset."""
     known = [value for value in counts if value is not None]
     return max(known, key=lambda value: counts[value], default=None)
 

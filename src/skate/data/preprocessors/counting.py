@@ -25,7 +25,7 @@ LISTS = (list, tuple, np.ndarray)
 
 
 def counts_of(ds: Dataset, columns: Sequence[str], lists: bool) -> dict[str, Counter[Any]]:
-    """How often each value occurs; with `lists`, elements of lists count one by one."""
+    """Count how often each value occurs; with `lists`, elements of lists count one by one."""
     found: dict[str, Counter[Any]] = {column: Counter() for column in columns}
     for block in ds.select_columns(list(columns))._blocks():
         for column in columns:
@@ -55,7 +55,7 @@ def _counted_in_python(column: pa.ChunkedArray, lists: bool) -> Counter[object]:
 
 
 def places_of(values: pd.Series, known: Mapping[object, int]) -> Array:
-    """The number that each value of a series has; -1 for unknown ones."""
+    """Look up the number that each value of a series has; -1 for unknown ones."""
     pandas = try_import("pandas", "data")
     if values.dtype == object and any(isinstance(value, LISTS) for value in values):
         found = (known.get(hashable(value), -1) for value in values)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def categories_of(
     ds: Dataset, columns: Sequence[str], lists: bool, largest: Mapping[str, int] | None = None
 ) -> dict[str, dict[Any, int]]:
-    """The values of each column, numbered in order; with `largest`, the most frequent only."""
+    """Number the values of each column, in order; with `largest`, the most frequent only."""
     found = {}
     for column, counter in counts_of(ds, columns, lists).items():
         if any(value is None or value != value for value in counter):
@@ -50,7 +50,7 @@ def _missing(column: str) -> ValueError:
 
 
 def _numbers(values: pd.Series, known: Mapping[object, int]) -> pd.Series:
-    """The numbers of the values, missing for unknown ones."""
+    """Return the numbers of the values, missing for unknown ones."""
     pandas = try_import("pandas", "data")
     places = places_of(values, known)
     series = pandas.Series(places, values.index, np.int64)
@@ -150,7 +150,7 @@ class LabelEncoder(ColumnPreprocessor):
         return _numbers(values, self.stats_[f"unique_values({name})"])
 
     def inverse_transform(self, ds: Dataset) -> Dataset:
-        """The dataset with the labels instead of their numbers."""
+        """Return the dataset with the labels instead of their numbers."""
         self._check_fitted()
         labels = {
             n: label for label, n in self.stats_[f"unique_values({self.label_column})"].items()

@@ -113,7 +113,7 @@ class StatComputationPlan:
         return stats
 
     def has_custom_stat_fn(self) -> bool:
-        """Whether a function computes some of the statistics by itself."""
+        """Return whether a function computes some of the statistics by itself."""
         return bool(self._callables)
 
     def __bool__(self) -> bool:

@@ -32,7 +32,7 @@ def _at_spaces(text: str) -> list[str]:
 
 
 def _bucket(word: str, count: int) -> int:
-    """The same in every process, unlike hash()."""
+    """Choose the bucket of a word, the same in every process, unlike hash()."""
     return int.from_bytes(hashlib.sha256(word.encode()).digest(), "big") % count
 
 
@@ -126,7 +126,7 @@ class HashingVectorizer(CountingPreprocessor):
 
 
 def _placed(results: list[object], present: pd.Series) -> list[object]:
-    """A result for each text, and None where there is none."""
+    """Spread the results over the texts, with None where there is none."""
     following = iter(results)
     return [next(following) if there else None for there in present]
 

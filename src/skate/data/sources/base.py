@@ -18,43 +18,45 @@ class Source(ABC):
 
     name: str
     runs_python: bool = False  # reading is Python code: worth a process of its own
-    imports: tuple[str, ...] = ()  # what that code imports when it runs, and is slow to import
+    imports: tuple[str, ...] = ()  # what is slow to import and tasks import that read it, or turn
+    # its rows into values of Python: Arrow asks pandas about text and lists
 
     @abstractmethod
     def read_tasks(self, parallelism: int | None) -> list[SourceTask]:
-        """The pieces, in the order of the rows; about `parallelism` of them if it is given."""
+        """Divide the source into pieces, in the order of the rows; about `parallelism` of them if
+        it is given."""
 
     def schema(self) -> pa.Schema | None:
-        """Without reading rows."""
+        """Return the names and types of the columns, if they are known without reading rows."""
         return None
 
     def count(self) -> int | None:
-        """Without reading rows."""
+        """Count the rows, if that needs no reading of them."""
         return None
 
     def known_count(self) -> int | None:
-        """Without opening anything."""
+        """Return the number of rows, if it is known without opening anything."""
         return self.count()
 
     def files(self) -> list[str]:
         return []
 
     def size_bytes(self) -> int | None:
-        """Of the rows in memory, estimated without reading them."""
+        """Estimate the bytes of the rows in memory, without reading them."""
         return None
 
     def detail(self) -> str:
-        """What it leaves out, as text."""
+        """Describe what the source leaves out, as text."""
         return ""
 
     def aligned(self, batch_size: int) -> Source:
-        """The same source whose pieces hold whole batches, if it can choose their size."""
+        """Return the same source whose pieces hold whole batches, if it can choose their size."""
         return self
 
     def with_columns(self, columns: tuple[str, ...]) -> Source | None:
-        """The same source giving these columns only, if it can."""
+        """Return the same source giving these columns only, if it can."""
         return None
 
     def with_filter(self, expression: Expr) -> Source | None:
-        """The same source giving the rows for which the expression holds, if it can."""
+        """Return the same source giving the rows for which the expression holds, if it can."""
         return None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from skate.data._arrow.blocks import Block, block_of_batch
 from skate.data._execution.transforms import SourceTask
 from skate.data._settings.context import driver_threads
 from skate.data.sources.base import Source
@@ -54,5 +56,5 @@ def _says(datasource: object, method: str) -> bool:
     return bool(getattr(datasource, method, lambda: False)())
 
 
-def _run(task: Any) -> Any:
-    return task()
+def _run(task: Any) -> Iterator[Block]:
+    return map(block_of_batch, task())

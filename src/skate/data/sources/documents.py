@@ -28,6 +28,7 @@ class TextSource(FileSource):
     encoding: str = "utf-8"
     drop_empty_lines: bool = True
     name = "Text"
+    imports = ("pandas",)
 
     def read_file(self, path: str) -> Iterator[Block]:
         with self.open(path) as stream:
@@ -96,7 +97,8 @@ class ImageSource(FileSource):
         yield pa.table({"image": column_of_values([self.decode(path)])})
 
     def read(self) -> Iterator[Block]:
-        """All images of a task in one column: one by one costs more than decoding small ones."""
+        """Read all images of a task into one column: one by one costs more than decoding small
+        ones."""
         if self.options.on_bad_files != "raise" or self.options.partitioning is not None:
             yield from super().read()
             return

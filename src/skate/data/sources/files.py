@@ -47,6 +47,7 @@ class FileOptions:
     on_bad_files: str = "raise"
     arrow_open_stream_args: dict[str, Any] | None = None
     skip_paths: Any = None
+    usual_extensions: Sequence[str] = ()  # what else a folder holds beside such files is not read
 
     def __post_init__(self) -> None:
         if self.on_bad_files not in ON_BAD_FILES:
@@ -102,6 +103,7 @@ class FileSource(Source):
             options.file_extensions,
             options.ignore_missing_paths,
             options.skip_paths,
+            options.usual_extensions,
         )
         object.__setattr__(self, "place", place._replace(files=self._kept(place.files)))
         object.__setattr__(self, "_executions", [0])
@@ -129,7 +131,7 @@ class FileSource(Source):
 
     @abstractmethod
     def read_file(self, path: str) -> Iterator[Block]:
-        """The blocks of one file."""
+        """Yield the blocks of one file."""
 
     def files(self) -> list[str]:
         return [file.path for file in self.place.files]
@@ -153,11 +155,11 @@ class FileSource(Source):
         return self._with(multiple=batch_size) if self.rows_per_file == 1 else self
 
     def pieces(self, files: list[File]) -> list[File]:
-        """What tasks are made of: the files, or parts of them."""
+        """List what tasks are made of: the files, or parts of them."""
         return files
 
     def _wanted(self, pieces: int) -> int:
-        """Enough tasks to keep all CPUs busy, and more if the blocks would be large."""
+        """Choose enough tasks to keep all CPUs busy, and more if the blocks would be large."""
         context = DataContext.get_current()
         total = self.size_bytes()
         at_most = max(1, total // context.target_min_block_size)
@@ -176,7 +178,7 @@ class FileSource(Source):
         )
 
     def reader(self, files: list[File]) -> Any:
-        """A copy that knows no other files: it travels to a process."""
+        """Make a copy that knows no other files: it travels to a process."""
         alone = replace(self.options, paths=(), partition_filter=None)
         block_size = DataContext.get_current().target_max_block_size
         return self._with(
@@ -184,7 +186,8 @@ class FileSource(Source):
         )
 
     def read(self) -> Iterator[Block]:
-        """The blocks of all files."""
+        """Yield the blocks of all files; those that cannot be read are errors, warned of or left
+        out."""
         for file in self.place.files:
             try:
                 for block in items_with_retries(partial(self.read_piece, file)):
@@ -201,7 +204,8 @@ class FileSource(Source):
                     warnings.warn(f"the file {file.path} is left out: {error}", stacklevel=2)
 
     def named(self, error: Exception, file: File) -> Exception:
-        """The error, which says what file it is about; another one if it says nothing else."""
+        """Let the error say what file it is about, or return another one if it says nothing
+        else."""
         if self.runs_user_code or isinstance(error, _SAYS_ENOUGH):
             add_note(error, f"Failed to read {self.name} file {file.path}{self._hint(error)}")
             return error
@@ -219,11 +223,12 @@ class FileSource(Source):
         )
 
     def read_piece(self, file: File) -> Iterator[Block]:
-        """The blocks of a file or of a part of it."""
+        """Yield the blocks of a file or of a part of it."""
         return self.read_file(file.path)
 
     def completed(self, block: Block, file: File) -> Block:
-        """The block with what its path says."""
+        """Add the columns that the path tells to the block: those of partitions, and the path
+        itself."""
         options = self.options
         if options.partitioning is not None:
             for name, value in options.partitioning.values(file.path, file.root).items():
@@ -240,7 +245,7 @@ class FileSource(Source):
         return block
 
     def open(self, path: str) -> Any:
-        """The file as a stream; decompressed if its name ends in .gz or the like."""
+        """Open the file as a stream; decompressed if its name ends in .gz or the like."""
         given = self.options.arrow_open_stream_args or {}
         return self.place.filesystem.open_input_stream(path, **given)
 
@@ -250,7 +255,7 @@ class FileSource(Source):
             return bytes(stream.read())
 
     def _with(self, **changes: object) -> Any:
-        """A copy that keeps what was found out so far."""
+        """Make a changed copy that keeps what was found out so far."""
         clone = copy(self)
         for name, value in changes.items():
             object.__setattr__(clone, name, value)
@@ -258,7 +263,7 @@ class FileSource(Source):
 
 
 def protocol_of(handler: object) -> Any:
-    """What fsspec calls the file system of a handler; None if it is none of fsspec's."""
+    """Return what fsspec calls the file system of a handler; None if it is none of fsspec's."""
     protocol = getattr(getattr(handler, "fs", None), "protocol", None)
     return protocol[0] if isinstance(protocol, tuple) else protocol
 
@@ -268,13 +273,14 @@ def constant(value: object, rows: int, type_: pa.DataType) -> pa.Array:
 
 
 def in_multiples(files: list[File], count: int, multiple: int) -> list[list[File]]:
-    """Neighbouring files in at most `count` groups of whole multiples, all but the last."""
+    """Group neighbouring files into at most `count` groups of whole multiples, all but the
+    last."""
     each = max(1, -(-len(files) // (count * multiple))) * multiple
     return [files[start : start + each] for start in range(0, len(files), each)]
 
 
 def grouped(files: list[File], count: int) -> list[list[File]]:
-    """Neighbouring files in at most `count` groups of about equal size."""
+    """Group neighbouring files into at most `count` groups of about equal size."""
     if not files:
         return []
     count = max(1, min(count, len(files)))

@@ -36,7 +36,8 @@ class Footers:
         self._raises = raises
 
     def of(self, paths: Sequence[str]) -> list[Footer]:
-        """Those of the good files, in order."""
+        """Return the footers of the good files, in order; those not known yet are read at the same
+        time."""
         unknown = [path for path in paths if path not in self.known]
         if len(unknown) == 1:
             self.known[unknown[0]] = self._read(unknown[0])

@@ -76,7 +76,7 @@ class Range(Source):
 
 
 def spans(total: int, count: int, multiple: int = 1) -> list[tuple[int, int]]:
-    """At most `count` neighbouring ranges of about equal length that cover 0 … total."""
+    """Divide 0 … total into at most `count` neighbouring ranges of about equal length."""
     units = -(-total // multiple)
     count = max(1, min(count, units))
     ends = [min(units * number // count * multiple, total) for number in range(count + 1)]

@@ -31,11 +31,11 @@ class LakeSource(Source):
 
     @abstractmethod
     def pieces(self) -> Sequence[Any]:
-        """Of the version, in its order."""
+        """List the pieces of the version, in its order."""
 
     @abstractmethod
     def read(self, pieces: Sequence[object]) -> Iterator[Block]:
-        """The rows of some pieces."""
+        """Yield the rows of some pieces."""
 
     def read_tasks(self, parallelism: int | None) -> list[SourceTask]:
         pieces = self.pieces()
@@ -48,7 +48,7 @@ class LakeSource(Source):
 
     @abstractmethod
     def schema(self) -> pa.Schema:
-        """Of the version, without opening its files."""
+        """Return the schema of the version, without opening its files."""
 
 
 def _nothing(schema: pa.Schema) -> Iterator[Block]:
@@ -65,7 +65,7 @@ class DeltaSource(LakeSource):
     name = "Delta"
 
     def _files(self) -> Any:
-        """The files as a dataset of Arrow's, which knows what the table says about them."""
+        """Open the files as a dataset of Arrow's, which knows what the table says about them."""
         tables = try_import("deltalake", EXTRA)
         options = dict(self.storage_options) or None
         table = tables.DeltaTable(self.path, version=self.version, storage_options=options)
@@ -100,7 +100,7 @@ def delta_source(
     columns: Sequence[str] | None,
     allow_pickle: bool = False,
 ) -> DeltaSource:
-    """The table at a version, by its number or a time; None: as it is now."""
+    """Make the source for a table at a version, by its number or a time; None: as it is now."""
     tables = try_import("deltalake", EXTRA)
     table = tables.DeltaTable(path, version=version, storage_options=storage_options)
     options = tuple((storage_options or {}).items())
@@ -135,7 +135,7 @@ class IcebergSource(LakeSource):
 
 
 def iceberg_table(table_identifier: str, catalog_kwargs: Mapping[str, object] | None) -> Any:
-    """A table of a catalog, as `pyiceberg.catalog.load_catalog` finds it."""
+    """Load a table of a catalog, as `pyiceberg.catalog.load_catalog` finds it."""
     catalogs = try_import("pyiceberg.catalog", EXTRA)
     given = dict(catalog_kwargs or {})
     catalog = catalogs.load_catalog(given.pop("name", "default"), **given)
@@ -179,7 +179,7 @@ def iceberg_source(
     scan_kwargs: Mapping[str, object] | None,
     allow_pickle: bool = False,
 ) -> IcebergSource:
-    """What a scan of the table has to read."""
+    """Make the source of what a scan of the table has to read."""
     chosen = {} if row_filter is None else {"row_filter": row_filter}
     scan = table.scan(
         selected_fields=tuple(selected_fields),

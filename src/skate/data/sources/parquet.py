@@ -70,11 +70,11 @@ class ParquetSource(FileSource):
         return [self._clean(schema) for schema in self.stored_schemas()]
 
     def _clean(self, schema: pa.Schema) -> pa.Schema:
-        """The schema of blocks of a file with this one."""
+        """Return the schema of the blocks of a file that has this one."""
         return admitted_schema(clean(schema), self.allow_pickle)
 
     def _common(self) -> pa.Schema | None:
-        """The schema that rows are brought to, if files differ or one is asked for."""
+        """Find the schema that rows are brought to, if files differ or one is asked for."""
         if self.wanted_schema is not None:
             return self.wanted_schema
         schemas = self._schemas()
@@ -168,7 +168,8 @@ class ParquetSource(FileSource):
         return super().reader(files)._with(_footers=none)
 
     def pieces(self, files: list[File]) -> list[File]:
-        """The files; those larger than a block cut at their row groups, unless rows count."""
+        """List the files; those larger than a block are cut at their row groups, unless rows
+        count."""
         if self.include_row_hash:
             return files
         limit = DataContext.get_current().target_max_block_size / self.growth
@@ -211,7 +212,8 @@ class ParquetSource(FileSource):
                 yield self._admitted(table, file, parquet.schema_arrow, columns)
 
     def _filtered(self, file: File, large: bool) -> Iterator[Block]:
-        """Row groups in which no row can fit, and columns that nobody looks at, are not read."""
+        """Yield the rows that fit; row groups in which no row can, and columns that nobody looks
+        at, are not read."""
         from pyarrow import dataset
 
         fragment = dataset.ParquetFileFormat().make_fragment(
@@ -235,8 +237,8 @@ class ParquetSource(FileSource):
         columns: list[str] | None,
         filter: pc.Expression,
     ) -> Iterator[Block]:
-        """What is left of a large fragment. Arrow's scanner would hold each row group as a whole;
-        here it only says in which of them rows may fit."""
+        """Yield what is left of a large fragment. Arrow's scanner would hold each row group as a
+        whole; here it only says in which of them rows may fit."""
         groups = [group.id for group in fragment.subset(filter, schema=schema).row_groups]
         needed = columns and [*columns, *needed_by(filter, schema)]
         if not groups:
@@ -254,7 +256,7 @@ class ParquetSource(FileSource):
     def _admitted(
         self, table: Block, file: File, claims: pa.Schema, columns: list[str] | None
     ) -> Block:
-        """The table as a block; `claims` is what the file says about its columns."""
+        """Make a block of the table; `claims` is what the file says about its columns."""
         plain = with_plain_types(table, dictionaries=True)
         block = admitted(plain, file.path, self.allow_pickle, claims)
         if self.common is None:
@@ -264,7 +266,7 @@ class ParquetSource(FileSource):
         return brought_to(block, self.common, columns)
 
     def _columns_in(self, names: list[str]) -> list[str] | None:
-        """The wanted columns that the file should have."""
+        """List the wanted columns that the file should have."""
         if self.columns is None:
             return None
         for name in self.columns:
@@ -280,7 +282,7 @@ class ParquetSource(FileSource):
 
 
 def _cut(file: File, footer: Footer, limit: float) -> list[File]:
-    """The file in pieces of about `limit` bytes; a row group is not cut."""
+    """Cut the file into pieces of about `limit` bytes; a row group is not cut."""
     share = file.size / max(1, sum(footer.groups))
     pieces: list[File] = []
     numbers: list[int] = []
@@ -302,7 +304,7 @@ def _all_of(filters: tuple[pc.Expression, ...]) -> pc.Expression | None:
 
 
 def needed_by(filter: pc.Expression, schema: pa.Schema) -> list[str]:
-    """The columns that a filter looks at. Arrow does not tell them: each is left out once."""
+    """Find the columns that a filter looks at. Arrow does not tell them: each is left out once."""
     found = []
     for place, name in enumerate(schema.names):
         try:
@@ -313,8 +315,8 @@ def needed_by(filter: pc.Expression, schema: pa.Schema) -> list[str]:
 
 
 def brought_to(table: Block, schema: pa.Schema, columns: list[str] | None) -> Block:
-    """The table with the columns of the schema (or those of them that are wanted), of its types;
-    what is absent is None."""
+    """Bring the table to the columns of the schema (or those of them that are wanted) and its
+    types; what is absent is None."""
     wanted = [field for field in schema if columns is None or field.name in columns]
     there = table.column_names
     return pa.table(
@@ -338,11 +340,11 @@ def _check_no_new_objects(table: Block, schema: pa.Schema, path: str) -> None:
 
 
 def _kept(metadata: Any) -> Any:
-    """Only our own marks: what pandas left about its index concerns nobody here."""
+    """Keep only our own marks: what pandas left about its index concerns nobody here."""
     ours = {key: value for key, value in (metadata or {}).items() if key.startswith(b"skate.")}
     return ours or None
 
 
 def clean(schema: pa.Schema) -> pa.Schema:
-    """Dictionary columns as plain ones: their codes differ from file to file."""
+    """Replace dictionary columns by plain ones: their codes differ from file to file."""
     return plain_schema(schema, dictionaries=True).with_metadata(_kept(schema.metadata))

@@ -24,7 +24,7 @@ from skate.data.sources.files import FileSource
 STREAM_FROM = 64 << 20  # bytes; larger files of CSV are read piece by piece
 # A file of lines is cut so that all CPUs have something to do, and at the end none has much more
 # to do than another; not by their number: every run of a write that goes on has the same pieces.
-LEAST_BYTES, PIECE_BYTES = 4 << 20, 16 << 20  # of a piece, and of one of a file that is large
+LEAST_BYTES, PIECE_BYTES = 2 << 20, 16 << 20  # of a piece, and of one of a file that is large
 MOST_SMALL_PIECES = 32
 LONGEST_LINE = 16 << 20  # bytes; of a file with longer ones no pieces are made
 SAMPLE_BYTES = 1 << 20  # of a file of lines, for its types
@@ -42,6 +42,7 @@ class CSVSource(FileSource):
     arguments: tuple[tuple[str, Any], ...] = ()
     witnesses: tuple[str, ...] = field(init=False, repr=False, default=())
     name = "CSV"
+    imports = ("pyarrow.csv", "pandas")
 
     def reader(self, files: list[File]) -> Any:
         every = max(1, len(self.place.files) // WITNESSES)
@@ -52,7 +53,7 @@ class CSVSource(FileSource):
         return super().completed(self._with_text(block), file)
 
     def _with_text(self, block: Block) -> Block:
-        """Columns without any value, as text where they are text in other files."""
+        """Turn columns without any value into text where they are text in other files."""
         for place, column in enumerate(block.schema):
             if pa.types.is_null(column.type) and column.name in self._text_columns:
                 text = pa.repeat(pa.scalar("", self._text_columns[column.name]), block.num_rows)
@@ -72,8 +73,9 @@ class CSVSource(FileSource):
         return found
 
     def read_file(self, path: str) -> Iterator[Block]:
-        """The types are found from the first rows or, if others do not fit them, from all rows.
-        (pyarrow.csv.read_csv would do that; it leaves a pipe for signals open.)"""
+        """Yield the table of a file, whose types are found from the first rows or, if others do
+        not fit them, from all rows. (pyarrow.csv.read_csv would do that; it leaves a pipe for
+        signals open.)"""
         with self.open(path) as stream:
             data = pa.py_buffer(stream.read())
         try:
@@ -107,7 +109,7 @@ class CSVSource(FileSource):
 
 
 def gathered(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[Block]:
-    """Record batches put together to blocks of at least half of `size` bytes."""
+    """Join record batches to blocks of at least half of `size` bytes."""
     held: list[pa.RecordBatch] = []
     held_bytes = 0
     for batch in batches:
@@ -127,9 +129,10 @@ class JSONSource(FileSource):
     lines: bool = False
     arguments: tuple[tuple[str, Any], ...] = ()
     name = "JSON"
+    imports = ("pyarrow.json", "pandas")
 
     def pieces(self, files: list[File]) -> list[File]:
-        """The files; large ones of an object per line cut at ends of lines."""
+        """List the files; large ones of an object per line are cut at ends of lines."""
         found: list[File] = []
         for file in files:
             whole = file.size < 2 * LEAST_BYTES or not self._has_lines(file.path)
@@ -142,7 +145,7 @@ class JSONSource(FileSource):
         return max(super()._wanted(pieces), small)
 
     def _has_lines(self, path: str) -> bool:
-        """Whether lines of the file are objects, which no parser has to see together."""
+        """Return whether lines of the file are objects, which no parser has to see together."""
         import json
 
         if detected_compression(path) or self.options.arrow_open_stream_args or self.arguments:
@@ -171,7 +174,7 @@ class JSONSource(FileSource):
             raise
 
     def _schema_of_lines(self, path: str) -> pa.Schema:
-        """The types that the first lines of a file show, for all its pieces."""
+        """Find the types that the first lines of a file show, for all its pieces."""
         from pyarrow import json
 
         data = lines_within(self.place.filesystem, path, 0, SAMPLE_BYTES)
@@ -192,6 +195,7 @@ class JSONSource(FileSource):
         if not data.strip():
             return
         check_depth(data)
+        check_text(data)
         if not self.lines and bytes(data[:64]).lstrip().startswith(b"["):
             yield self._from_list(data)
             return
@@ -211,7 +215,8 @@ class JSONSource(FileSource):
         return block_of_rows(json.loads(data))
 
     def _by_python(self, data: bytes) -> Block:
-        """For what Arrow's reader refuses: columns of mixed types, one object over many lines."""
+        """Parse what Arrow's reader refuses: columns of mixed types, one object over many
+        lines."""
         import json
 
         try:
@@ -225,7 +230,7 @@ class JSONSource(FileSource):
 
 
 def spans_of(file: File) -> list[File]:
-    """A file in parts, which begin and end at any byte."""
+    """Divide a file into parts, which begin and end at any byte."""
     small = min(file.size // LEAST_BYTES, MOST_SMALL_PIECES)
     count = max(1, small, file.size // PIECE_BYTES)
     ends = [file.size * number // count for number in range(count + 1)]
@@ -233,7 +238,7 @@ def spans_of(file: File) -> list[File]:
 
 
 def lines_within(filesystem: pafs.FileSystem, path: str, start: int, stop: int) -> bytes:
-    """The lines that begin at one of these bytes, each to its end."""
+    """Read the lines that begin at one of these bytes, each to its end."""
     with filesystem.open_input_file(path) as file:
         file.seek(max(0, start - 1))
         data = file.read(stop - max(0, start - 1))
@@ -244,7 +249,7 @@ def lines_within(filesystem: pafs.FileSystem, path: str, start: int, stop: int) 
 
 
 def detected_compression(path: str) -> bool:
-    """Whether the name of a file says that its bytes are not its lines."""
+    """Return whether the name of a file says that its bytes are not its lines."""
     try:
         return pa.Codec.detect(path) is not None
     except (TypeError, ValueError):  # of which versions of Arrow raise one or the other
@@ -260,6 +265,20 @@ def check_depth(data: bytes) -> None:
     process without an error."""
     if _depth(data) > MAX_NESTED_LEVELS:
         raise ValueError(f"lists and objects are nested more than {MAX_NESTED_LEVELS} deep")
+
+
+def check_text(data: bytes) -> None:
+    """Raise for bytes that are not UTF-8: Arrow's parser hands them on, and whoever looks at the
+    rows later does not know the file."""
+    if data.isascii():
+        return
+    ends = pa.py_buffer(np.array([0, len(data)]))
+    text = pa.Array.from_buffers(pa.large_string(), 1, [None, ends, pa.py_buffer(data)])
+    try:
+        text.validate(full=True)  # many times faster than decoding, and nothing is copied
+    except pa.ArrowInvalid:
+        bytes(data).decode()  # says where
+        raise
 
 
 def _depth(data: bytes) -> int:
@@ -288,7 +307,7 @@ def _depth(data: bytes) -> int:
 
 
 def _row(value: object) -> Any:
-    """A line that is a list has columns called 0, 1 …"""
+    """Give a line that is a list columns called 0, 1 …"""
     return {str(n): v for n, v in enumerate(value)} if isinstance(value, list) else value
 
 

@@ -121,7 +121,7 @@ class WebDatasetSource(FileSource):
 
 
 def freeze(value: object) -> object:
-    """Lists as tuples, so that a source can be compared."""
+    """Turn lists into tuples, so that a source can be compared."""
     if isinstance(value, Mapping):
         return tuple(value.items())
     return tuple(map(freeze, value)) if isinstance(value, (list, tuple)) else value
@@ -180,21 +180,21 @@ def _check_nothing_follows(stream: Any) -> None:
 
 
 def _renamed(name: str, rule: Any) -> str:
-    """By a function, or by the first pair (pattern, name) that fits."""
+    """Rename by a function, or by the first pair (pattern, name) that fits."""
     if callable(rule):
         return str(rule(name))
     return next((new for pattern, new in rule or () if fnmatch(name, pattern)), name)
 
 
 def _chosen(name: str, rule: Any) -> bool:
-    """By a function, or by names and patterns; "*.txt" fits "txt" as well."""
+    """Choose by a function, or by names and patterns; "*.txt" fits "txt" as well."""
     if rule is None or callable(rule):
         return rule is None or bool(rule(name))
     return any(fnmatch(name, rule) or fnmatch(f".{name}", rule) for rule in rule)
 
 
 def decoded(name: str, value: bytes, where: str, keep_images: bool, allow_pickle: bool) -> Any:
-    """What the extension says the bytes are; `where` names them in errors."""
+    """Decode the bytes as what the extension says they are; `where` names them in errors."""
     kind = name.rpartition(".")[2].lower()
     if kind in ("txt", "text", "transcript"):
         return value.decode()
@@ -241,7 +241,7 @@ def _loaded_by_torch(value: bytes, where: str, allow_pickle: bool) -> Any:
 
 
 def encoded(name: str, value: Any) -> bytes:
-    """The bytes of a value for a file with this extension."""
+    """Encode a value as the bytes of a file with this extension."""
     kind = name.rpartition(".")[2].lower()
     if isinstance(value, bytes):
         return value
@@ -277,7 +277,7 @@ def encoded(name: str, value: Any) -> bytes:
 
 
 def archive_of(rows: Iterator[Mapping[str, object]], number: str) -> bytes:
-    """A tar file with the samples; those without `__key__` are numbered."""
+    """Make a tar file of the samples; those without `__key__` are numbered."""
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w") as archive:
         for count, row in enumerate(rows):
