@@ -95,6 +95,25 @@ def test_any_file_system(folder, tmp_path, kind):
     assert not Path(place).exists()
 
 
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":', "[1]", "\xff"])
+def test_damaged_metadata_is_named(folder, text):
+    (folder / ".metadata.json").write_bytes(text.encode("latin-1"))
+    with pytest.raises(ValueError, match=rf"\.metadata\.json of the checkpoint {folder}"):
+        Checkpoint.from_directory(folder).get_metadata()
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_what_has_no_end_is_not_copied(folder, kind, tmp_path):
+    """Checkpoints of others may have links to anything."""
+    if kind == "pipe":
+        os.mkfifo(folder / "inner" / "endless")
+    else:
+        (folder / "inner" / "endless").symlink_to("/dev/zero")
+    for copy in (lambda c: c.to_directory(tmp_path / "copy"), lambda c: c.to_uri("memory://copy")):
+        with pytest.raises(OSError, match="a pipe or a device"):
+            copy(Checkpoint.from_directory(folder))
+
+
 def test_metadata(folder):
     checkpoint = Checkpoint(folder)
     assert checkpoint.get_metadata() == {}

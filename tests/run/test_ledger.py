@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ from skate._run.ledger import (
     claimed,
     results_until,
 )
+from skate._run.result import Result
 from skate._run.storage import Storage, write_into
 
 
@@ -206,3 +208,42 @@ def test_one_program_at_a_time(tmp_path: Path) -> None:
         pass
     with claimed(folder):
         pass
+
+
+def test_what_a_crash_left_of_a_last_line_is_dropped_where_there_is_a_folder(
+    tmp_path: Path,
+) -> None:
+    ledger = Ledger(Storage(tmp_path, "run"))
+    assert ledger.is_new()
+    ledger.open()
+    ledger.add_result({"n": 1})
+    ledger.close()
+    with open(tmp_path / "run" / RESULT_FILE, "a") as file:
+        file.write('{"n":')
+    assert not ledger.is_new()
+    ledger.open()
+    ledger.add_result({"n": 2})
+    assert ledger.results() == [{"n": 1}, {"n": 2}]
+
+
+@pytest.mark.parametrize("odd", [[], {}, 1.5, True, None, "x"], ids=str)
+def test_results_of_others_may_have_anything_in_them(tmp_path: Path, odd: object) -> None:
+    (tmp_path / "checkpoint_000000").mkdir()
+    lines = [
+        {"loss": odd, "training_iteration": odd, "checkpoint_dir_name": odd},
+        {"loss": 1, "training_iteration": 2, "checkpoint_dir_name": "checkpoint_000000"},
+        {"loss": 2, "training_iteration": 3, "deep": odd},
+    ]
+    (tmp_path / "result.json").write_text("".join(f"{json.dumps(one)}\n" for one in lines))
+    with (tmp_path / "result.json").open("a") as file:
+        file.write(f"{'[' * 100_000}\n")
+    result = Result.from_path(str(tmp_path))
+    assert result.metrics is not None
+    assert (result.metrics["loss"], result.checkpoint) != (None, None)
+    assert "loss" in result._repr_html_()
+
+
+def test_a_pipe_in_the_place_of_results_is_an_error(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "result.json")
+    with pytest.raises(OSError, match="no file"):
+        Result.from_path(str(tmp_path))

@@ -5,20 +5,26 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
+import sys
+import types
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import mlflow
 import numpy as np
 import pytest
 from tensorboardX import SummaryWriter
 from tensorboardX.proto import event_pb2
+from tensorboardX.proto.plugin_hparams_pb2 import HParamsPluginData
 
 from skate._core.record_files import records_in
 from skate._run.checkpoint import Checkpoint
 from skate._run.loggers import default_loggers
-from skate._run.loggers.mlflow import MLflowLoggerCallback
+from skate._run.loggers.comet import CometLoggerCallback
+from skate._run.loggers.mlflow import MLflowLoggerCallback, setup_mlflow
 from skate._run.loggers.tensorboard import events_until
 from skate._run.result import Result
 from skate._run.storage import Storage
@@ -26,7 +32,7 @@ from skate._run.values import indented, to_json
 from skate.air.integrations.wandb import WANDB_GROUP_ENV_VAR, WandbLoggerCallback, setup_wandb
 
 
-@dataclass
+@dataclass(eq=False)
 class Trial:
     local_path: str
     trial_id: str = "abc"
@@ -97,6 +103,47 @@ def _losses(data):
         for value in event.summary.value
         if value.tag.endswith("loss")
     ]
+
+
+def _plugin_data(folder):
+    """Yield what a page of TensorBoard finds in the event files of a folder."""
+    for place in sorted(folder.glob("events.out.tfevents.*")):
+        for record in records_in(place.read_bytes()):
+            for value in event_pb2.Event.FromString(record).summary.value:
+                if value.metadata.plugin_data.plugin_name == "hparams":
+                    content = value.metadata.plugin_data.content
+                    yield value.tag, HParamsPluginData.FromString(content)
+
+
+def test_hyperparameters_on_the_page_of_tensorboard(trial, tmp_path, caplog):
+    trial.evaluated_params = {
+        "lr": np.float32(0.5), "n": {"layers": 2}, "big": 10**400, "bias": np.bool_(True),
+        "act": "relu", "none": None, "sizes": [8, 4], "bad": (1, 2), "float128": np.float128(4),
+    }  # fmt: skip
+    with caplog.at_level("INFO"):
+        log(default_loggers(), trial, RESULTS)
+    assert "'bad': (1, 2)" in caplog.text
+    found = dict(_plugin_data(tmp_path))
+    values = found["_hparams_/session_start_info"].session_start_info.hparams
+    assert {name: value.WhichOneof("kind") for name, value in values.items()} == {
+        "lr": "number_value", "n/layers": "number_value", "big": "number_value",
+        "bias": "bool_value", "act": "string_value", "sizes": "string_value",
+    }  # fmt: skip
+    assert (values["lr"].number_value, values["big"].number_value) == (0.5, math.inf)
+    assert (values["act"].string_value, values["sizes"].string_value) == ("relu", "[8, 4]")
+    experiment = found["_hparams_/experiment"].experiment
+    kinds = {info.name: info.type for info in experiment.hparam_infos}
+    assert kinds == {"lr": 3, "n/layers": 3, "big": 3, "bias": 2, "act": 1, "sizes": 1}
+    assert "ray/tune/loss" in [info.name.tag for info in experiment.metric_infos]
+    assert found["_hparams_/session_end_info"].session_end_info.status == 1
+
+
+def test_hyperparameters_of_trials_that_fail_or_have_none(trial, tmp_path):
+    log(default_loggers(), trial, RESULTS)
+    assert not list(_plugin_data(tmp_path))
+    trial.evaluated_params = {"lr": 1}
+    log(default_loggers(), trial, RESULTS, failed=True)
+    assert dict(_plugin_data(tmp_path))["_hparams_/session_end_info"].session_end_info.status == 2
 
 
 def test_events_after_a_step_are_taken_back_and_those_of_others_stay(trial, tmp_path):
@@ -171,6 +218,43 @@ def test_mlflow(trial, tmp_path, monkeypatch):
     assert run.info.status == "FAILED"
 
 
+@pytest.mark.filterwarnings("ignore")  # of MLflow about itself
+def test_which_experiment_of_mlflow(trial, tmp_path, monkeypatch):
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    for variable in ("MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME"):
+        monkeypatch.delenv(variable, raising=False)
+    place = (tmp_path / "mlruns").as_uri()
+    client = mlflow.MlflowClient(place)
+    known = client.create_experiment("known")
+
+    def runs_of(name):
+        found = client.get_experiment_by_name(name)
+        return len(client.search_runs([found.experiment_id])) if found else 0
+
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "of the environment")
+    log([MLflowLoggerCallback(place)], trial, RESULTS)
+    assert runs_of("of the environment") == 1
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", known)
+    log([MLflowLoggerCallback(place)], trial, RESULTS)
+    assert runs_of("known") == 1
+    log([MLflowLoggerCallback(place, experiment_name="mine")], trial, RESULTS)
+    assert runs_of("mine") == 1
+    with pytest.raises(ValueError, match="no experiment with the id '500'"):
+        setup_mlflow({}, place, experiment_id="500")
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", "500")
+    monkeypatch.delenv("MLFLOW_EXPERIMENT_NAME")
+    with pytest.raises(ValueError, match="no experiment with the id '500'"):
+        MLflowLoggerCallback(place).setup()
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", known)
+    try:
+        setup_mlflow({}, place).end_run()
+        setup_mlflow({}, place, experiment_id="500", experiment_name="known").end_run()
+        assert runs_of("known") == 3
+    finally:
+        mlflow.end_run()
+        mlflow.set_tracking_uri(None)
+
+
 def test_wandb(trial, tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_SILENT", "true")
@@ -202,6 +286,75 @@ def test_wandb(trial, tmp_path, monkeypatch):
     setup_wandb()
     setup_wandb(group="others")
     assert [run.options["group"] for run in started[1:]] == ["skaters", "skaters", "others"]
+
+
+def test_comet(trial, monkeypatch):
+    comet, config = Mock(), Mock()
+    monkeypatch.setitem(sys.modules, "comet_ml", comet)
+    monkeypatch.setitem(sys.modules, "comet_ml.config", config)
+    logger = CometLoggerCallback(tags=["a"], log_env_cpu=True, workspace="mine")
+    result = {
+        "training_iteration": 1, "loss": np.float32(1), "nested": {"accuracy": 1}, "text": "a",
+        "config": trial.config, "pid": 7, "trial_id": "abc", "done": False,
+        "hist_stats": {"episode_reward": [1, 0]},
+    }  # fmt: skip
+    log([logger], trial, [result])
+    gathered = {name: v for name, v in comet.Experiment.call_args.kwargs.items() if v is False}
+    assert set(gathered) == {
+        "auto_output_logging", "log_git_metadata", "log_git_patch", "log_env_gpu",
+    }  # fmt: skip
+    assert comet.Experiment.call_args.kwargs["log_env_cpu"] is True
+    config.set_global_experiment.assert_called_once_with(None)
+    experiment = comet.Experiment.return_value
+    experiment.add_tags.assert_called_once_with(["a"])
+    experiment.log_parameters.assert_any_call({"lr": 0.1, "layers/n": 2})
+    experiment.log_others.assert_called_once_with({"trial_id": "abc"})
+    experiment.log_system_info.assert_called_once_with("pid", 7)
+    curve = {"x": range(2), "y": [1, 0], "step": 1}
+    experiment.log_curve.assert_called_once_with("hist_stats/episode_reward", **curve)
+    metrics = {"training_iteration": 1, "loss": 1.0, "nested/accuracy": 1, "text": "a"}
+    experiment.log_metrics.assert_called_once_with(metrics, step=1)
+    experiment.end.assert_called_once_with()
+    logger.log_trial_start(trial)
+    logger.log_trial_start(trial)
+    assert comet.Experiment.call_count == 2
+    logger.__del__()
+    assert experiment.end.call_count == 2
+
+
+def test_a_logger_for_comet_that_cannot_be_made_ends_quietly():
+    CometLoggerCallback.__new__(CometLoggerCallback).__del__()
+
+
+def test_functions_that_variables_name_for_wandb(trial, monkeypatch):
+    import wandb
+
+    processed = []
+
+    def location():
+        monkeypatch.setenv("WANDB_PROJECT_NAME", "of the hook")
+        monkeypatch.setenv("WANDB_GROUP_NAME", "its group")
+
+    hooks = types.ModuleType("hooks_for_wandb")
+    hooks.key, hooks.location, hooks.process = lambda: "abcd", location, processed.append
+    monkeypatch.setitem(sys.modules, "hooks_for_wandb", hooks)
+    for variable in ("WANDB_API_KEY", "WANDB_PROJECT_NAME", "WANDB_GROUP_NAME"):
+        monkeypatch.setenv(variable, "")  # so that what is set below is taken back
+    monkeypatch.setenv("WANDB_SETUP_API_KEY_HOOK", "hooks_for_wandb.key")
+    monkeypatch.setenv("WANDB_POPULATE_RUN_LOCATION_HOOK", "hooks_for_wandb.location")
+    monkeypatch.setenv("WANDB_PROCESS_RUN_INFO_HOOK", "hooks_for_wandb.process")
+    monkeypatch.setattr(wandb, "init", lambda **options: options)
+    logger = WandbLoggerCallback()
+    logger.setup()
+    logger.log_trial_start(trial)
+    assert os.environ["WANDB_API_KEY"] == "abcd"
+    (run,) = processed
+    assert (run["project"], run["group"]) == ("of the hook", "its group")
+    assert setup_wandb(api_key="mine", project="mine") is processed[1]
+    assert (os.environ["WANDB_API_KEY"], processed[1]["project"]) == ("mine", "mine")
+    monkeypatch.setenv("WANDB_PROCESS_RUN_INFO_HOOK", "hooks_for_wandb.missing")
+    with pytest.warns(UserWarning, match="hooks_for_wandb.missing, which WANDB_PROCESS_RUN_INFO"):
+        assert setup_wandb()["project"] == "of the hook"
 
 
 def test_a_logger_of_ones_own(trial):

@@ -61,7 +61,7 @@ def test_a_line_that_the_disk_has_no_room_for_is_an_error_and_leaves_nothing(tmp
     room, most = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20, most))
     try:
-        with pytest.raises(OSError, match="too large"):
+        with pytest.raises(OSError, match=r"too large: .*run/log\.json"):
             storage.append("log.json", {"n": "x" * 50})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (room, most))
@@ -78,7 +78,7 @@ def test_a_new_file_is_there_or_not_and_one_that_was_there_is_replaced(tmp_path)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10, hard))
     try:
         for name in ("params.json", "params.pkl"):
-            with pytest.raises(OSError, match="too large"):
+            with pytest.raises(OSError, match=f"too large: .*trial/{name}"):
                 folder.create(name, b"more than there is room for")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -113,7 +113,7 @@ def test_a_crash_while_saving_leaves_no_checkpoint(tmp_path):
     storage.persist(Checkpoint.from_dict({"n": 0}), "checkpoint_000000")
     with pytest.raises(RuntimeError, match="crash"):
         storage.persist(Checkpoint.from_dict({"n": Unwritable()}), "checkpoint_000001")
-    storage.delete_drafts()
+    storage.tidy_after_crash()
     assert storage.names() == ["checkpoint_000000"]
 
 
@@ -121,7 +121,7 @@ def test_a_crash_between_two_names_puts_the_old_checkpoint_back(tmp_path):
     storage = Storage(tmp_path, "run")
     storage.persist(Checkpoint.from_dict({"n": 0}), "last")
     storage.folder.rename("last", "last.replaced")
-    storage.delete_drafts()
+    storage.tidy_after_crash()
     assert storage.checkpoint("last").to_dict() == {"n": 0}
     storage.persist(Checkpoint.from_dict({"n": 1}), "last")
     assert storage.names() == ["last"]

@@ -432,6 +432,17 @@ def test_a_summary_stays(run_config, capsys):
     assert place == f"skate: short: results in {result.path}"
 
 
+def test_a_loop_that_does_not_see_its_config(run_config, capsys):
+    def loop():
+        train.report(loss=1)
+
+    train.DataParallelTrainer(loop, train_loop_config={"lr": 1}, run_config=run_config())
+    assert "does not see its train_loop_config: write def loop(config)" in capsys.readouterr().err
+    train.DataParallelTrainer(loop, run_config=run_config())
+    train.DataParallelTrainer(lambda config: loop(), train_loop_config={"lr": 1})
+    assert capsys.readouterr().err == ""
+
+
 def test_a_line_now_and_then(run_config, capsys, monkeypatch):
     monkeypatch.setenv("SKATE_PROGRESS_EVERY", "1e-9")
     fit(lambda: train.report(loss=0.5), run_config(name="long"), workers=0)

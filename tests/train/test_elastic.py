@@ -21,6 +21,7 @@ from skate.train.torch import ResilientState, TorchTrainer
 from skate.util.placement_group import (
     get_placement_group,
     placement_group,
+    placement_group_table,
     remove_placement_group,
 )
 
@@ -119,6 +120,57 @@ def test_workers_come_and_go_and_the_others_keep_what_they_have(run_config, tmp_
     assert list(result.metrics_dataframe["size"])[:3] == [1, 3, 2]
     assert result.metrics_dataframe["first"].nunique() == 1
     assert len(starts.read_text().split()) == 3
+
+
+def test_a_worker_whose_place_is_lost_is_left_out_and_the_others_move_up(run_config, tmp_path):
+    """As when its node is gone, and no other has room."""
+    numbers = tmp_path / "numbers"
+
+    def loop():
+        state = ResilientState(sizes=[])
+        number = train.world_rank()
+
+        def steps(state):
+            state.sizes.append(train.world_size())
+            state.commit()
+            if state.sizes == [3, 2]:
+                with open(numbers, "a") as file:
+                    file.write(f"{number}-{train.world_rank()}\n")
+                return
+            own = placement_group_table(skate.util.get_current_placement_group())["name"]
+            names = [""] * 3
+            torch.distributed.all_gather_object(names, own)
+            if number == 0:
+                remove_placement_group(get_placement_group(names[1]))
+                set_resource("seat", 2)
+            until_the_size_changes(state)
+
+        state.run(steps)
+        train.report({"sizes": state.sizes})
+
+    set_resource("seat", 3)
+    result = fit(TorchTrainer, loop, run_config(failure_config=REPLACED), 1, 3)
+    assert result.metrics["sizes"] == [3, 2]
+    assert sorted(numbers.read_text().split()) == ["0-0", "2-1"]
+
+
+def test_all_begin_again_where_the_place_of_one_that_must_be_there_is_lost(run_config, tally):
+    def loop():
+        state = ResilientState(sizes=[])
+
+        def steps(state):
+            state.sizes.append(train.world_size())
+            state.commit()
+            if tally.add() == 1:
+                remove_placement_group(skate.util.get_current_placement_group())
+                until_the_size_changes(state)
+
+        state.run(steps)
+        train.report({"sizes": state.sizes})
+
+    result = fit(TorchTrainer, loop, run_config(failure_config=REPLACED), 1, 3)
+    assert result.metrics["sizes"] == [1]
+    assert len(tally) == 2
 
 
 def test_rows_are_read_once_while_workers_come_and_go(run_config):

@@ -16,6 +16,7 @@ import pytest
 from skate import train
 from skate._run.folders import RemoteFolder
 from skate._run.ledger import CHECKPOINTS_FILE, RESULT_FILE, RunFolderInUseError
+from skate._run.loggers import LoggerCallback
 from skate._run.storage import Storage
 from skate.train import (
     Checkpoint,
@@ -411,6 +412,19 @@ def test_books_are_closed_once_whatever_callbacks_do(run_config):
     with pytest.raises(OSError, match="own"):
         fit(loop, run_config(callbacks=[Failing()]))
     assert ends == ["error", "end"]
+
+
+def test_callbacks_know_a_run_by_itself(run_config):
+    class Counting(LoggerCallback):
+        def log_trial_start(self, trial):
+            self.seen = {trial: 0}
+
+        def log_trial_result(self, iteration, trial, result):
+            self.seen[trial] += 1
+
+    callback = Counting()
+    fit(counting(2), run_config(callbacks=[callback]))
+    assert list(callback.seen.values()) == [2]
 
 
 def test_nested_names_stop_a_run(run_config):

@@ -19,6 +19,7 @@ import pytest
 
 import skate
 from skate import train
+from skate.exceptions import OutOfMemoryError
 from skate.train import (
     Backend,
     BackendConfig,
@@ -179,6 +180,28 @@ def test_a_rank_that_died_is_blamed_before_those_that_noticed(run_config, tmp_pa
             raise RuntimeError("connection closed by peer")
         eventually(noticed.exists)
         time.sleep(0.1)  # the news of a death may come later than its consequences
+        die("killed")
+
+    with pytest.raises(WorkerGroupError, match="rank 1") as caught:
+        fit(loop, run_config())
+    assert list(caught.value.worker_failures) == [1]
+
+
+def test_what_a_loop_raises_of_its_own_tasks_is_no_death(run_config, tmp_path, monkeypatch):
+    monkeypatch.setattr("skate.train._conversation.OTHERS_TOO_SECONDS", PATIENCE)
+    failed = tmp_path / "failed"
+
+    @skate.remote(num_cpus=0)
+    def too_large():
+        raise OutOfMemoryError("a task of the loop")
+
+    def loop():
+        if train.world_rank() == 0:
+            try:
+                skate.get(too_large.remote())
+            finally:
+                failed.touch()
+        eventually(failed.exists)
         die("killed")
 
     with pytest.raises(WorkerGroupError, match="rank 1") as caught:

@@ -65,6 +65,13 @@ class TestTable:
         assert lines[4].startswith("| train_cifar_87d1f_00000 | TERMINATED |       | 0.00011629 |")
         assert "Current best trial: 87d1f_00000 with loss=1.5" in lines[-2]
 
+    def test_a_mode_is_enough_where_trials_report_a_single_metric(self, trials, capsys):
+        tune.CLIReporter(mode="max").report(trials, True)
+        assert "Current best trial: 87d1f_00001 with loss=2.0" in capsys.readouterr().out
+        trials[0].update_last_result({"loss": 1.0, "accuracy": 0.5})
+        tune.CLIReporter(mode="max").report(trials, True)
+        assert "Current best trial" not in capsys.readouterr().out
+
     def test_columns_can_be_chosen_and_added(self, trials, capsys):
         reporter = tune.CLIReporter(parameter_columns=["l1"], metric_columns=[])
         reporter.add_metric_column("training_iteration", "iter")

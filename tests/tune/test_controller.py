@@ -81,7 +81,7 @@ def new_controller(folder, samples=2, stopper=None, scheduler=None, saves=False,
     search.add_configurations(experiment)
     controller = TuneController(
         search_alg=search, scheduler=scheduler or FIFOScheduler(), stopper=stopper,
-        total_resources={"CPU": 2}, saves_on_demand=saves, **options,
+        total_resources={"CPU": 2}, saves_on_demand=lambda trial: saves, **options,
     )  # fmt: skip
     return controller, StateLog(experiment.storage)
 

@@ -4,6 +4,7 @@ numbers of its own, so that a stored reference would mean other data."""
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -85,3 +86,32 @@ def test_plans_are_kept(tmp_path, what):
     begin("space", what, tmp_path)
     with a_session():
         assert go_on(tmp_path) == [10]
+
+
+def test_trials_with_results_go_on_with_references_that_are_given_again(tmp_path):
+    def trial(config):
+        with tempfile.TemporaryDirectory() as folder:
+            checkpoint = tune.Checkpoint.from_directory(folder)
+            tune.report({"seen": skate.get(config["ref"])}, checkpoint=checkpoint)
+        if not os.path.exists(tmp_path / "go"):
+            raise ValueError("not this time")
+
+    def space(*values):
+        return {"ref": tune.grid_search([skate.put(value) for value in values])}
+
+    with a_session():
+        place = tune.RunConfig(name="search", storage_path=tmp_path, verbose=0)
+        assert tune.Tuner(trial, param_space=space("a", "b"), run_config=place).fit().num_errors
+    (tmp_path / "go").touch()
+    with a_session():
+        others = [skate.put("other") for _ in range(30)]  # with the numbers of those
+        again = {"param_space": space("A", "B"), "resume_errored": True}
+        results = tune.Tuner.restore(str(tmp_path / "search"), trial, **again).fit()
+        assert [result.metrics["seen"] for result in results] == ["A", "B"]
+        assert [skate.get(result.config["ref"]) for result in results] == ["A", "B"]
+        assert len(others) == 30
+    with a_session():
+        again = {"param_space": space("x", "y")}
+        results = tune.Tuner.restore(str(tmp_path / "search"), trial, **again).fit()
+        assert [result.metrics["seen"] for result in results] == ["A", "B"]
+        assert [skate.get(result.metrics["config"]["ref"]) for result in results] == ["x", "y"]

@@ -55,6 +55,21 @@ def test_failed_trials_and_the_summary(tmp_path: Any, capsys: Any) -> None:
     assert lines[-1] == f"skate: mine: results in {grid.experiment_path}"
 
 
+def test_a_search_that_goes_on(tmp_path: Any, capsys: Any) -> None:
+    def train(config: dict[str, Any]) -> dict[str, float]:
+        if config["x"] == 2 and not (tmp_path / "again").exists():
+            raise ValueError("not yet")
+        return {"loss": config["x"]}
+
+    grid = search(train, {"x": tune.grid_search([1, 2])}, tmp_path)
+    (tmp_path / "again").touch()
+    capsys.readouterr()
+    Tuner.restore(grid.experiment_path, trainable=train, restart_errored=True).fit()
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "skate: mine is taken up: 2 trials of before (1 over, 1 to begin)"
+    assert lines[1].startswith("skate: mine: 2 trials (2 ended) in ")
+
+
 def test_many_failures_get_few_lines(tmp_path: Any, capsys: Any) -> None:
     def train(config: dict[str, Any]) -> None:
         raise KeyError("always")

@@ -150,3 +150,29 @@ def test_tables_without_lines_of_json(run: Run) -> None:
     Path(trial.path, "result.json").unlink()
     (frame,) = analysis.fetch_trial_dataframes().values()
     assert list(frame["step"]) == [0, 1, 2]
+
+
+def test_a_run_that_goes_on_gets_the_objects_of_the_config_that_is_given_again(
+    session: None, tmp_path: Path
+) -> None:
+    def run(function: Any, names: str, **more: Any) -> tune.ExperimentAnalysis:
+        space = {
+            "table": tune.grid_search([Table(name) for name in names[:2]]),
+            "other": Table(names[2]),
+            "number": tune.uniform(0, 1),
+        }
+        settings: Any = {"name": "run", "storage_path": tmp_path, "verbose": 0}
+        return tune.run(function, config=space, **settings, **more)
+
+    first = run(_failing, "abc", raise_on_failed_trial=False)
+
+    def _failing_(config: dict[str, Any]) -> dict[str, Any]:
+        return {"seen": config["table"].name + config["other"].name}
+
+    _failing_.__name__ = "_failing"
+    again = run(_failing_, "ABC", resume="ERRORED")
+    assert [trial.last_result["seen"] for trial in again.trials] == ["AC", "BC"]
+    drawn = [[trial.config["number"] for trial in one.trials] for one in (first, again)]
+    assert drawn[0] == drawn[1]
+    stored = tune.ExperimentAnalysis(tmp_path / "run").trials
+    assert [trial.config["table"].name for trial in stored] == ["A", "B"]

@@ -370,6 +370,12 @@ class TestRestore:
         stored = tune.ExperimentAnalysis(second.experiment_path)
         assert [trial.config for trial in stored.trials] == [{"x": 5}]
 
+    def test_what_a_former_search_of_the_same_name_ran_does_not_matter(self, run):
+        run(failing, config={"x": 2})
+        second = run(quick, config={"x": 5})
+        again = run(quick, config={"x": 5}, resume=True)
+        assert [t.trial_id for t in again.trials] == [t.trial_id for t in second.trials]
+
     def test_a_searcher_goes_on_where_it_was(self, session, tmp_path):
         from skate.tune.search.optuna import OptunaSearch
 

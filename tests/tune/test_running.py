@@ -618,27 +618,14 @@ class TestPausing:
         assert all(configs[trial.trial_id] == trial.config for trial in changed)
 
 
-def test_several_experiments(session, tmp_path):
-    trials = tune.run_experiments(
-        {
-            "one": {"run": square, "config": {"x": 1}, "storage_path": tmp_path},
-            "two": {"run": Counter, "config": {"by": 1}, "stop": {"value": 2},
-                    "storage_path": tmp_path, "num_samples": 2},
-        },
-        verbose=0,
-    )  # fmt: skip
-    assert [trial.status for trial in trials] == ["TERMINATED"] * 3
-    assert sorted(os.listdir(tmp_path)) == ["one", "two"]
+def test_a_function_that_does_not_see_its_space(session, tmp_path, capsys):
+    def fixed():
+        return {"loss": 1}
 
-
-def test_a_list_of_experiments(session, tmp_path):
-    one = tune.Experiment("one", square, config={"x": 1}, storage_path=tmp_path)
-    two = tune.Experiment("two", lambda config: {"loss": 7}, storage_path=tmp_path)
-    scheduler = AsyncHyperBandScheduler()
-    analysis = tune.run([one, two], metric="loss", mode="min", scheduler=scheduler, verbose=0)
-    assert [result["loss"] for result in last(analysis)] == [1, 7]
-    assert [trial.experiment_dir_name for trial in analysis.trials] == ["one", "two"]
-    assert analysis.best_config == {"x": 1}
+    tune.run(fixed, config={"x": tune.choice([1, 2])}, storage_path=tmp_path, verbose=0)
+    assert "(x): write def fixed(config)" in capsys.readouterr().err
+    tune.run(lambda: {"loss": 1}, storage_path=tmp_path, verbose=0)
+    assert capsys.readouterr().err == ""
 
 
 def test_an_experiment_has_its_own_limits(session, tmp_path):

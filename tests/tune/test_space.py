@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from skate import tune
+from skate.tune.experiment.experiment import as_space
 from skate.tune.search import BasicVariantGenerator, grid_search
 from skate.tune.search.sample import Categorical, Float, Integer, Quantized
 from skate.tune.search.variant_generator import (
@@ -239,7 +240,7 @@ class TestBasicVariants:
     def test_going_on_gives_the_trials_that_were_missing(self, tmp_path):
         _, whole = self.trials(tmp_path, random_state=7)
         search = BasicVariantGenerator(random_state=7)
-        search.set_state({"made": 5, "uuid_prefix": "abc_"})
+        search.set_state({"made": [5], "number": 5, "uuid_prefix": "abc_"})
         experiment = tune.Experiment(
             "e", lambda config: None, config=self.space, num_samples=6, storage_path=tmp_path
         )
@@ -254,6 +255,22 @@ class TestBasicVariants:
         assert not search.is_finished()
         search.on_trial_complete(trials[0].trial_id)
         assert search.next_trial() is not None
+
+
+class Attributes(dict[str, object]):
+    """A dictionary whose keys are attributes, of which some have no others."""
+
+    __getattr__ = dict.__getitem__
+
+
+def test_a_dictionary_is_a_space_whatever_attributes_it_has() -> None:
+    assert as_space(Attributes(lr=0.1)) == {"lr": 0.1}
+    assert as_space(Attributes(to_dict=tune.choice([1]))).keys() == {"to_dict"}
+
+
+def test_domains_show_their_values() -> None:
+    assert repr(tune.uniform(0, 1)) == "<Float (0, 1)>"
+    assert repr(tune.choice(["a", "b"])) == "<Categorical ['a', 'b']>"
 
 
 def test_a_generator_can_be_used_for_another_search(tmp_path):

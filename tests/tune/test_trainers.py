@@ -45,6 +45,12 @@ def test_a_trainer_is_tuned(session, tmp_path):
     assert best.checkpoint.to_dict() == {"step": 2}
 
 
+def test_the_run_config_of_a_trainer_is_not_tuned():
+    trainer = DataParallelTrainer(loop, train_loop_config={"lr": 1.0})
+    with pytest.raises(ValueError, match="give it to the Tuner"):
+        tune.Tuner(trainer, param_space={"run_config": tune.RunConfig(name="other")})
+
+
 def test_a_trainer_has_the_workers_that_its_trial_has_resources_for(session, tmp_path):
     def both(controller, trial, result, scheduler):
         return tune.PlacementGroupFactory([{}, {"CPU": 1}, {"CPU": 1}])

@@ -144,7 +144,8 @@ def test_a_folder_that_cannot_be_entered_leaves_the_next_trial_alone(tmp_path):
 def test_a_trial_finds_room_when_another_has_given_it_back(session):
     resources = tune.PlacementGroupFactory([{"CPU": 1}])
     first, second = (Trial("f", placement_group_factory=resources) for _ in range(2))
-    pool = WorkerPool(lambda config: None, {"CPU": 1}, reuse=True)
+    trainable = lambda config: None  # noqa: E731
+    pool = WorkerPool(lambda trial: trainable, {"CPU": 1}, reuse=True)
     worker = pool.take(first)
     assert pool.take(second) is None
     assert pool.take(second) is None

@@ -39,12 +39,14 @@ class BoostingReports:
         self._checkpoint_at_end = checkpoint_at_end
         self._postprocess = results_postprocessing_fn
         self._last: Metrics = {}
-        self._saved = False  # what the last iteration has made
+        # What the last iteration has made. Without one there is nothing to report at the end: the
+        # iterations of libraries that train in several processes are told elsewhere.
+        self._saved = True
 
     def iteration(
         self, number: int, model: object, found: Mapping[str, object], last: bool = False
     ) -> None:
-        """Iteration `number`, counted from 0, is over."""
+        """Report iteration `number`, counted from 0, which is over."""
         metrics = chosen(found, self._wanted)
         self._last = self._postprocess(metrics) if self._postprocess else metrics
         regular = self._frequency > 0 and (number + 1) % self._frequency == 0
@@ -55,7 +57,7 @@ class BoostingReports:
             report(self._last)
 
     def end(self, model: object) -> None:
-        """There are no more iterations, which the library did not say before."""
+        """Report the last model, when iterations end without the library having said so before."""
         if self._checkpoint_at_end and not self._saved:
             self._report_with(model)
 
@@ -114,7 +116,7 @@ class BoostingCallback:
 
 
 def chosen(found: Mapping[str, object], wanted: Wanted) -> Metrics:
-    """The metrics to report, by the names to report them under."""
+    """Pick the metrics to report, by the names to report them under."""
     if not wanted:
         return {name: plain(value) for name, value in found.items()}
     listed = [wanted] if isinstance(wanted, str) else wanted

@@ -83,16 +83,16 @@ class Checkpoint:
 
     @property
     def dir_or_data(self) -> Any:
-        """What trials called `value` for a while."""
+        """The same as `value`: the name that checkpoints of trials have for it in Ray."""
         return self.value
 
     @property
     def _local_path(self) -> str | None:
-        """What programs read before there was `path`."""
+        """Its place if that is on this machine, else None; programs for older Rays read it."""
         return self._folder.path if isinstance(self._folder, LocalFolder) else None
 
     def to_air_checkpoint(self) -> Checkpoint:
-        """Return itself: what trials have and what trainers take was once two classes."""
+        """Return itself: what trials have and what trainers take is one class."""
         return self
 
     @property
@@ -141,8 +141,8 @@ class Checkpoint:
 
     @classmethod
     def _in_temporary(cls: type[AnyCheckpoint], folder: TemporaryFolder) -> AnyCheckpoint:
-        """The content of a folder that is deleted with the last checkpoint that is in it. One that
-        travels stays, because nobody knows then which is the last."""
+        """Make a checkpoint of a folder that is deleted with the last checkpoint that is in it.
+        One that travels stays, because nobody knows then which is the last."""
         checkpoint = cls.from_directory(folder.path)
         checkpoint._temporary = folder
         return checkpoint
@@ -298,7 +298,7 @@ class Checkpoint:
         return whole
 
     def _whole(self, allow_pickle: bool = False) -> dict[str, Any]:
-        """All that there is, with what travels with it."""
+        """Return all that there is as a dict, with what travels with it."""
         if self._folder is None:
             return dict(self._data or {})
         if self._folder.exists(DICT_FILE):
@@ -316,7 +316,7 @@ class Checkpoint:
         return {**data, METADATA_FILE: metadata} if metadata else data
 
     def _unpickle(self, name: str, allow_pickle: bool) -> Any:
-        """The value in a file of the folder."""
+        """Return the value that is pickled in a file of the folder."""
         folder = self._place()
         allowed = allow_pickle or self._allow_pickle
         return unpickle(folder.read(name), f"{folder.path}/{name}", allowed)
@@ -415,7 +415,15 @@ class Checkpoint:
             return dict((self._data or {}).get(METADATA_FILE, {}))
         if not self._folder.exists(METADATA_FILE):
             return {}
-        notes: dict[str, Any] = json.loads(self._folder.read(METADATA_FILE))
+        try:
+            notes = json.loads(self._folder.read(METADATA_FILE))
+        except (ValueError, RecursionError) as error:
+            notes = error
+        if not isinstance(notes, dict):
+            raise ValueError(
+                f"{METADATA_FILE} of the checkpoint {self.path} has no notes that can be read, "
+                f"which are a dict as JSON: remove it, or set_metadata() anew; got {notes!r:.200}"
+            )
         return notes
 
     def set_metadata(self, metadata: Mapping[str, object]) -> None:
@@ -483,7 +491,8 @@ class Checkpoint:
         return hash(self._folder) if self._folder is not None else id(self._data)
 
     def __fspath__(self) -> str:
-        """The folder, if it is on this machine: until Ray 1.13 checkpoints were used as paths."""
+        """Return the folder, if it is on this machine, so that a checkpoint can be used as a
+        path."""
         if isinstance(self._folder, LocalFolder):
             return self.path
         raise TypeError(
@@ -500,7 +509,7 @@ class Checkpoint:
 
 
 def check_checkpoint(given: object, caller: str) -> None:
-    """What is given to `caller` must be a checkpoint."""
+    """Raise TypeError unless what is given to `caller` is a checkpoint."""
     if not isinstance(given, Checkpoint):
         absent = " (did the run report none?)" if given is None else ""
         raise TypeError(
@@ -526,7 +535,7 @@ def _write_dict(data: dict[str, Any], target: str) -> None:
 
 
 def _others(names: list[str]) -> list[str]:
-    """What is in a dict's folder beside what skate writes there."""
+    """List what is in a dict's folder beside what skate writes there."""
     own = (DICT_FILE, PREPROCESSOR_FILE, PREPROCESSOR_KEY)
     return [name for name in names if name not in own and not name.startswith(".")]
 
@@ -548,7 +557,7 @@ def _unpack(data: bytes, folder: str) -> None:
 
 
 def _scheme(filesystem: Any) -> str:
-    """s3, gs, … or what fsspec calls it."""
+    """Return what URIs on this file system begin with: s3, gs, … or what fsspec calls it."""
     name: str = filesystem.type_name
     handler = getattr(filesystem, "handler", None)
     protocol = getattr(getattr(handler, "fs", None), "protocol", None)

@@ -18,7 +18,7 @@ CHECKPOINT_NAME = "checkpoint_{:06d}"
 
 
 def number_of(name: str) -> int | None:
-    """The number in a name that is written like that; None in others."""
+    """Return the number in a name that is written like that; None in others."""
     found = re.fullmatch(r"checkpoint_(\d{6,})", name)
     return int(found[1]) if found else None
 
@@ -91,7 +91,7 @@ class CheckpointManager:
         return self.keep(RecordedCheckpoint(checkpoint, dict(metrics), positions))
 
     def keep(self, new: RecordedCheckpoint) -> list[Checkpoint]:
-        """The same for one with all that is known about it."""
+        """Take a checkpoint with all that is known about it; return those to delete now."""
         self._recorded = [entry for entry in self._recorded if entry.checkpoint != new.checkpoint]
         self._recorded.append(new)
         if not new.pending:  # else its validation may bring the score
@@ -99,7 +99,7 @@ class CheckpointManager:
         return self._dismissed()
 
     def validated(self, checkpoint: Checkpoint, line: ResultRow) -> list[Checkpoint]:
-        """A checkpoint has been validated, as the line says; those to delete now."""
+        """Take what a validation found, as the line says; return those to delete now."""
         for entry in self._recorded:
             if entry.checkpoint == checkpoint:
                 entry.validation = line
@@ -113,8 +113,8 @@ class CheckpointManager:
         return [entry for entry in self._recorded if entry.pending]
 
     def add_metrics(self, metrics: MetricsLike) -> list[Checkpoint]:
-        """Metrics that were reported right after the last checkpoint belong to it; those to delete
-        now."""
+        """Add metrics that were reported right after the last checkpoint, and belong to it; return
+        those to delete now."""
         if self._recorded:
             self._recorded[-1].metrics = {**self._recorded[-1].metrics, **metrics}
             self._check_score(metrics)
@@ -144,7 +144,7 @@ class CheckpointManager:
         return [entry.checkpoint for entry in surplus]
 
     def _ranked(self) -> list[RecordedCheckpoint]:
-        """From worst to best; those without a score come first."""
+        """Sort the checkpoints from worst to best; those without a score come first."""
         name = self.config.checkpoint_score_attribute
         if name is None:
             return list(self._recorded)

@@ -19,7 +19,7 @@ AnyConfig = TypeVar("AnyConfig")
 
 
 def default_storage_path() -> str:
-    """Where runs go that name no place of their own.
+    """Return the folder of runs that name no place of their own.
 
     Programs for Ray look for what they have written where Ray would have put it.
     """
@@ -47,7 +47,7 @@ class WrongKindError(TypeError, ValueError):
 
 
 def as_config(cls: type[AnyConfig], value: object) -> AnyConfig:
-    """A configuration from what a user may write: itself, a dict, or None for the defaults."""
+    """Make a configuration of what a user may write: itself, a dict, or None for the defaults."""
     if value is None:
         return cls()
     if isinstance(value, cls):
@@ -64,7 +64,7 @@ def as_config(cls: type[AnyConfig], value: object) -> AnyConfig:
 
 
 def check_whole(name: str, value: Any, least: int, meaning: str = "") -> None:
-    """That an argument is a whole number from `least` on."""
+    """Raise ValueError unless an argument is a whole number from `least` on."""
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if not whole or value < least:
         raise ValueError(f"{name} takes a whole number from {least} on{meaning}; got {value!r}")
@@ -81,7 +81,7 @@ def may_retry(failures: int, max_failures: int) -> bool:
 
 
 def check_folder_name(parameter: str, name: object, place: str) -> None:
-    """That it is the name of a folder inside of another, and does not lead out of that."""
+    """Raise unless it is the name of a folder inside of another, and does not lead out of that."""
     if not isinstance(name, str):
         raise TypeError(f"{parameter} is the name of a folder, a string; got {name!r}")
     if not name or name.startswith(("/", "~")) or ".." in name.split("/"):

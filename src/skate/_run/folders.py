@@ -19,6 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import skate
+from skate._core.plain_files import open_plain, read_plain
 from skate._run.syncing import make_synced_folders, sync_folder
 
 if TYPE_CHECKING:
@@ -46,18 +47,19 @@ class StorageFolder(ABC):
 
     @abstractmethod
     def names(self) -> list[str]:
-        """Files and folders directly in this one, sorted; none if it does not exist."""
+        """List files and folders directly in this one, sorted; none if it does not exist."""
 
     @abstractmethod
     def read(self, name: str) -> bytes: ...
 
     @abstractmethod
     def write(self, name: str, data: bytes) -> None:
-        """All or nothing: readers see the old content or the new one."""
+        """Write all or nothing: readers see the old content or the new one."""
 
     @abstractmethod
     def delete(self, name: str = "") -> None:
-        """A file or a folder with all that is in it; nothing happens if it does not exist."""
+        """Delete a file or a folder with all that is in it; nothing happens if it does not
+        exist."""
 
     @abstractmethod
     def rename(self, old: str, new: str) -> None: ...
@@ -124,7 +126,7 @@ class LocalFolder(StorageFolder):
             return []
 
     def read(self, name: str) -> bytes:
-        return Path(self._at(name)).read_bytes()
+        return read_plain(self._at(name))
 
     def write(self, name: str, data: bytes) -> None:
         place = self._at(name)
@@ -132,7 +134,7 @@ class LocalFolder(StorageFolder):
         try:
             file = self._opened(draft)
             try:
-                _write_all(file, data)
+                _write_all(file, data, place)
                 if self.synced:
                     os.fsync(file)
             finally:
@@ -157,7 +159,7 @@ class LocalFolder(StorageFolder):
             self.write(name, data)
             return
         try:
-            _write_all(file, data)
+            _write_all(file, data, place)
         except BaseException:
             os.unlink(place)
             raise
@@ -165,7 +167,7 @@ class LocalFolder(StorageFolder):
             os.close(file)
 
     def _opened(self, place: str) -> int:
-        """A new file; its folder is made if it is missing."""
+        """Open a new file; its folder is made if it is missing."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
             return os.open(place, flags, 0o666)
@@ -202,16 +204,26 @@ class LocalFolder(StorageFolder):
                 os.makedirs(place, exist_ok=True)
 
     def upload(self, local: str) -> None:
-        _copy_tree(local, self.path)
+        copy_tree(local, self.path)
 
     def download(self, local: str) -> None:
-        _copy_tree(self.path, local)
+        copy_tree(self.path, local)
 
     def _at(self, name: str) -> str:
         return os.path.join(self.path, name) if name else self.path
 
 
-def _copy_tree(source: str, target: str) -> None:
+def copy_tree(source: str, target: str) -> None:
+    """Copy the files of a folder into another one, or to a new one.
+
+    Args:
+        source: The folder.
+        target: Where its files go.
+
+    Raises:
+        ValueError: If that is inside of the folder.
+        OSError: If something cannot be copied.
+    """
     check_outside(source, target)
     shutil.copytree(source, target, copy_function=copy_whole, dirs_exist_ok=True)
 
@@ -237,8 +249,9 @@ def check_outside(source: str, target: str) -> None:
 
 
 def scratch_dir() -> str | None:
-    """Where a process makes folders that it deletes itself: the `dir` of `tempfile`'s functions.
-    A worker may be killed before it does, so that its folders must go with the session."""
+    """Return where a process makes folders that it deletes itself: the `dir` of `tempfile`'s
+    functions. A worker may be killed before it does, so that its folders must go with the
+    session."""
     return skate.get_runtime_context()._scratch_dir if skate.is_initialized() else None
 
 
@@ -253,8 +266,8 @@ class TemporaryFolder:
         self._drop = weakref.finalize(self, _delete_as, os.getpid(), self.path)
 
     def give_up(self) -> str:
-        """Somebody else will know the folder: leave it to them, where it outlives the session.
-        Its path from now on; the one that it had holds until the session ends."""
+        """Leave the folder to somebody else who will know it, where it outlives the session.
+        Return its path from now on; the one that it had holds until the session ends."""
         if self._drop.detach() is not None and self._session is not None:
             place = tempfile.mkdtemp(prefix=self._prefix)
             _move_into(place, self.path)
@@ -276,17 +289,23 @@ def _move_into(place: str, folder: str) -> None:
 
 
 def _delete_as(process: int, folder: str) -> None:
-    """A forked process has the object too, but not the folder."""
+    """Delete the folder, unless this process was forked off: that has the object, not the
+    folder."""
     if os.getpid() == process:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _write_all(file: int, data: bytes | bytearray) -> None:
-    """Write to a descriptor, which may take a part at a time. File objects would be asked what
-    they are with three calls more, and a search writes thousands of small files."""
+def _write_all(file: int, data: bytes | bytearray, place: str) -> None:
+    """Write to a descriptor, which may take a part at a time; `place` is for errors. File objects
+    would be asked what they are with three calls more, and a search writes thousands of small
+    files."""
     rest: bytes | bytearray | memoryview = data
-    while (written := os.write(file, rest)) < len(rest):
-        rest = memoryview(rest)[written:]
+    try:
+        while (written := os.write(file, rest)) < len(rest):
+            rest = memoryview(rest)[written:]
+    except OSError as error:
+        error.filename = place
+        raise
 
 
 def append_whole(place: str, data: bytes | bytearray, synced: bool = False) -> None:
@@ -297,7 +316,7 @@ def append_whole(place: str, data: bytes | bytearray, synced: bool = False) -> N
     try:
         before = os.lseek(file, 0, os.SEEK_END)
         try:
-            _write_all(file, data)
+            _write_all(file, data, place)
             if synced:
                 os.fsync(file)
         except BaseException:
@@ -310,7 +329,9 @@ def append_whole(place: str, data: bytes | bytearray, synced: bool = False) -> N
 
 
 def copy_whole(source: str, target: str) -> str:
-    """Copy a file, all or nothing: several processes may write the same one at once."""
+    """Copy a file, all or nothing: several processes may write the same one at once. A pipe or a
+    device, which a folder of others may link to, has no end and is refused."""
+    os.close(open_plain(source))
     draft = f"{target}.{uuid.uuid4().hex[:8]}.draft"
     try:
         shutil.copy2(source, draft)
@@ -387,7 +408,7 @@ class RemoteFolder(StorageFolder):
             for name in folders:
                 self._filesystem.create_dir(self._at(f"{inside}/{name}"), recursive=True)
             for name in files:
-                with open(os.path.join(folder, name), "rb") as source:
+                with open(open_plain(os.path.join(folder, name)), "rb") as source:
                     self._copy_in(source, self._at(f"{inside}/{name}"))
 
     def _copy_in(self, source: Any, place: str) -> None:
@@ -419,7 +440,7 @@ class RemoteFolder(StorageFolder):
 
 
 def folder_at(path: object, filesystem: object = None) -> StorageFolder:
-    """The folder that a path, a URI, or a path on the given file system means."""
+    """Return the folder that a path, a URI, or a path on the given file system means."""
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(
             f"expected the path or the URI of a folder; got {type(path).__name__}: {path!r}"

@@ -20,7 +20,7 @@ AnyCheckpoint = TypeVar("AnyCheckpoint", bound=Checkpoint)
 def model_checkpoint(
     kind: type[AnyCheckpoint], model: object, filename: str = MODEL_FILE
 ) -> AnyCheckpoint:
-    """One that holds a whole model, and knows which Keras wrote it."""
+    """Make a checkpoint that holds a whole model, and knows which Keras wrote it."""
     if not hasattr(model, "save"):
         raise TypeError(f"only models of Keras can be saved; got {type(model).__name__}")
     folder = TemporaryFolder("checkpoint_")
@@ -33,6 +33,6 @@ def model_checkpoint(
 
 
 def _writer_of(model: object) -> str:
-    """The Keras that a model, or the class of the user's that it is of, comes from."""
+    """Return the Keras that a model, or the class of the user's that it is of, comes from."""
     names = {base.__module__.partition(".")[0] for base in type(model).__mro__}
     return "tf_keras" if "tf_keras" in names else "keras"

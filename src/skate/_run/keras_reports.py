@@ -56,7 +56,7 @@ class Reporting(_Callback):  # type: ignore[misc]
         report(metrics, checkpoint=self._checkpoint() if due else None)
 
     def _checkpoint(self) -> Checkpoint:
-        """The model as it is."""
+        """Make a checkpoint of the model as it is."""
         return model_checkpoint(Checkpoint, self.model)
 
     def _chosen(self, logs: MetricsLike) -> ResultRow:
@@ -73,13 +73,13 @@ def listed(names: Names) -> list[str]:
 
 
 def each_event(checkpoint_on: Names, report_metrics_on: Names) -> dict[str, int]:
-    """How often each event brings a checkpoint."""
+    """Return how often each event brings a checkpoint."""
     saving = listed(checkpoint_on)
     return {event: int(event in saving) for event in [*saving, *listed(report_metrics_on)]}
 
 
 def every_so_often(on: Names, frequency: int | Sequence[int]) -> dict[str, int]:
-    """The same, where one number, or one for each event, says it."""
+    """Return how often each event brings a checkpoint, as one number, or one each, says."""
     events = listed(on)
     numbers = [frequency] * len(events) if isinstance(frequency, int) else list(frequency)
     if len(numbers) != len(events) or min(numbers, default=0) < 0:

@@ -77,6 +77,7 @@ class Ledger:
         self._storage = storage
         self._buffer = AppendBuffer()
         self._place: str | None = None
+        self._is_empty = False
 
     @property
     def is_open(self) -> bool:
@@ -84,6 +85,11 @@ class Ledger:
         return self._place is not None
 
     # -- reading ---------------------------------------------------------------------------------
+
+    def is_new(self) -> bool:
+        """Return whether it is known that there is no folder yet: `open` need not look into it."""
+        self._is_empty = self._storage.is_local and not self._storage.exists()
+        return self._is_empty
 
     def results(self) -> list[Line]:
         """Return all results that have happened, in order."""
@@ -133,17 +139,20 @@ class Ledger:
 
     # -- writing ---------------------------------------------------------------------------------
 
-    def open(self, buffer: AppendBuffer | None = None) -> None:
+    def open(self, buffer: AppendBuffer | None = None, path: str | None = None) -> None:
         """Write results here from now on, after what is there; what a crash left of a last line
         is dropped.
 
         Args:
             buffer: Collects lines until they are flushed; by default each is written at once.
+            path: The storage's `local_path`, if that is known.
         """
         if self._place is None:
             self._buffer = buffer or AppendBuffer()
-            self._place = os.path.join(self._storage.local_path, RESULT_FILE)
-            drop_cut_line(self._place)
+            self._place = os.path.join(path or self._storage.local_path, RESULT_FILE)
+            if not self._is_empty:
+                drop_cut_line(self._place)
+            self._is_empty = False
 
     def close(self) -> None:
         """Write what waits; nothing more will come for now."""
@@ -197,7 +206,7 @@ class Ledger:
         """
         for name in self._taken_over(history, set(self._storage.names())):
             self._storage.take_back(name)
-        self._storage.delete_drafts()
+        self._storage.tidy_after_crash()
 
     def keep_results(self, rows: list[Line]) -> None:
         """Take back all results but these, the first ones."""
@@ -267,16 +276,23 @@ def results_until(history: list[Line], checkpoint: str | None) -> list[Line]:
 
 
 def _happened(history: list[Line]) -> set[tuple[str, Any]]:
-    return {(name, row.get("training_iteration")) for name, row in _named(history)}
+    return {(name, _iteration_in(row)) for name, row in _named(history)}
 
 
 def _counts(line: Line, happened: set[tuple[str, object]]) -> bool:
-    iteration = line.get("training_iteration")
+    iteration = _iteration_in(line)
     return iteration is None or (line["checkpoint_dir_name"], iteration) in happened
 
 
+def _iteration_in(line: Line) -> float | None:
+    """Return the number of a line, which is somebody's file, and may have anything there."""
+    found = line.get("training_iteration")
+    return found if isinstance(found, (int, float)) else None
+
+
 def _named(lines: list[Line]) -> list[tuple[str, Line]]:
-    return [(name, line) for line in lines if (name := line.get("checkpoint_dir_name"))]
+    named = ((line.get("checkpoint_dir_name"), line) for line in lines)
+    return [(name, line) for name, line in named if isinstance(name, str) and name]
 
 
 def _add_validation(recorded: RecordedCheckpoint, line: Line, validation: Line | None) -> None:

@@ -21,12 +21,12 @@ import os
 import pickle
 from collections.abc import Iterator
 from contextvars import ContextVar
-from pathlib import Path
 from typing import Any
 
 import cloudpickle
 
 from skate._core.consent import program_allows_pickle
+from skate._core.plain_files import read_plain
 from skate._core.refs import ObjectRef
 from skate._run.signing_key import signing_key
 from skate._run.stored_references import LostReference, lost_here, reduced
@@ -161,10 +161,10 @@ def read_signed(path: str, allow_pickle: bool = False) -> bytes:
     Raises:
         UntrustedPickleError: If it was not signed by this user, and is not allowed.
     """
-    data = Path(path).read_bytes()
+    data = read_plain(path)
     if not (allow_pickle or is_allowed() or _is_signed(data)):
         try:
-            signature = Path(signature_file(path)).read_bytes()
+            signature = read_plain(signature_file(path))
         except FileNotFoundError:
             raise UntrustedPickleError(path, f"is a pickle, {NOT_SIGNED}") from None
         if not hmac.compare_digest(_signature(data).encode(), signature):

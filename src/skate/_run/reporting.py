@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from skate._core.enumerations import looked_up_by_value
 from skate._run.checkpoint import Checkpoint
 from skate._run.config_checks import check_folder_name
 from skate._run.types import MetricsLike, ResultRow
@@ -20,6 +21,7 @@ from skate._run.values import shortened
 DEFAULT_METRIC = "_metric"
 
 
+@looked_up_by_value
 class CheckpointUploadMode(Enum):
     """Say how a reported checkpoint gets into the run's folder.
 
@@ -64,7 +66,8 @@ _OPTIONS = (
 
 
 def read_report(args: tuple[object, ...], kwargs: dict[str, Any]) -> Report:
-    """`report({"loss": 1}, checkpoint=c)`, `report(metrics=…)`, `report(loss=1)`, `report(1)`."""
+    """Read `report({"loss": 1}, checkpoint=c)`, `report(metrics=…)`, `report(loss=1)`,
+    `report(1)`."""
     if len(args) > 2:
         raise TypeError(f"report takes metrics and a checkpoint; got {len(args)} arguments")
     rest = dict(kwargs)
@@ -84,7 +87,7 @@ def read_report(args: tuple[object, ...], kwargs: dict[str, Any]) -> Report:
 
 
 def _asked(options: dict[str, Any], rest: dict[str, object]) -> Any:
-    """The validation that is asked for, today's way or that of Ray 2.52."""
+    """Return the validation that is asked for, today's way or that of Ray 2.52."""
     if not callable(rest.get("validate_fn")):  # a metric may have any name
         return options.pop("validation", False)
     if "validation" in options:
@@ -93,7 +96,7 @@ def _asked(options: dict[str, Any], rest: dict[str, object]) -> Any:
 
 
 def _check_no_metric_is_a_checkpoint(given: dict[str, object]) -> None:
-    """A misspelt `checkpoint` would be a metric, and nothing be saved."""
+    """Refuse a misspelt `checkpoint`, which would be a metric, and nothing be saved."""
     for name, value in given.items():
         if isinstance(value, Checkpoint):
             raise TypeError(
@@ -161,7 +164,7 @@ class ResultClock:
         self._start = self._last = time.monotonic()
 
     def go_on_from(self, result: MetricsLike, iteration: int) -> None:
-        """The next result comes after this one; where that does not say it, `iteration` is its
+        """Let the next result come after this one; where that does not say it, `iteration` is its
         number."""
         self.iteration = result.get("training_iteration", iteration)
         self.seconds = result.get("time_total_s", 0.0)
@@ -169,12 +172,12 @@ class ResultClock:
         self.restart()
 
     def restart(self) -> None:
-        """The time until now does not count, as while workers start."""
+        """Leave out the time until now, as while workers start."""
         self._since = self._steps = 0
         self._start = self._last = time.monotonic()
 
     def fill(self, metrics: MetricsLike) -> ResultRow:
-        """The metrics of the next result, with what was not reported itself."""
+        """Return the metrics of the next result, with what was not reported itself."""
         now = time.monotonic()
         took = now - self._last
         self._last = now
@@ -200,7 +203,7 @@ class ResultClock:
         }
 
     def _sums(self, metrics: MetricsLike) -> dict[str, int]:
-        """The totals of what is counted per result, as steps in an environment."""
+        """Add up what is counted per result, as steps in an environment, and return the totals."""
         for each, total in _COUNTED.items():
             if metrics.get(each) is not None:
                 self._totals[total] = self._totals.get(total, 0) + metrics[each]
@@ -211,7 +214,7 @@ class ResultClock:
 
 
 def totals_in(result: MetricsLike) -> dict[str, int]:
-    """What a result has summed up."""
+    """Pick what a result has summed up."""
     found = {total: result.get(total) for total in _COUNTED.values()}
     return {name: value for name, value in found.items() if value is not None}
 

@@ -137,7 +137,7 @@ class ScalingConfig(Configuration):
             )
 
     def __eq__(self, other: object) -> bool:
-        """Two that ask for the same are equal, however they were written."""
+        """Return whether both ask for the same, however they were written."""
         if not isinstance(other, ScalingConfig):
             return NotImplemented
         return bool(self._request() == other._request())
@@ -236,7 +236,7 @@ class ScalingConfig(Configuration):
 
 
 def _check_amounts(parameter: str, given: object) -> None:
-    """Resources are amounts by name, as far as tuning does not fill them in."""
+    """Refuse resources that are no amounts by name, as far as tuning does not fill them in."""
     if given is None or hasattr(given, "sample"):
         return
     amounts = given.values() if isinstance(given, dict) and "grid_search" not in given else ()
@@ -252,5 +252,5 @@ def _is_amount(value: object) -> bool:
 
 
 def _is_search_space(value: object) -> bool:
-    """Whether it is something that tuning fills in."""
+    """Return whether it is something that tuning fills in."""
     return isinstance(value, dict) or hasattr(value, "sample")

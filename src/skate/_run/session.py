@@ -27,6 +27,8 @@ from skate._run.values import numbers_as_such
 class SessionMisuseError(RuntimeError):
     """A function of training loops and trials was called elsewhere."""
 
+    __module__ = "skate.train.error"  # where programs find it
+
 
 class RunSession(ABC):
     """A worker's or a trial's side of a run."""
@@ -62,7 +64,7 @@ class RunSession(ABC):
         self.report(Report(None, checkpoint))
 
     def get_checkpoint(self) -> Checkpoint | None:
-        """The last one that was reported, or the one to begin with."""
+        """Return the last checkpoint that was reported, or the one to begin with."""
         latest = self.latest_checkpoint
         if latest is not None:
             latest._note_foreign_models()
@@ -111,12 +113,13 @@ def activated(session: RunSession) -> Iterator[RunSession]:
 
 
 def in_session() -> bool:
-    """Whether this is a training loop or a trial."""
+    """Return whether this is a training loop or a trial."""
     return _of_this_thread.session is not None or bool(_of_this_process)
 
 
 def current(caller: str) -> RunSession:
-    """The session of this thread or process; an error that names `caller` where there is none."""
+    """Return the session of this thread or process; raise an error that names `caller`
+    elsewhere."""
     if _of_this_thread.session is not None:
         return _of_this_thread.session
     if _of_this_process:
@@ -135,7 +138,7 @@ def current(caller: str) -> RunSession:
 
 
 def acting(caller: str) -> RunSession:
-    """As `current`, for what others of the run have to hear of.
+    """Return the session as `current` does, for what others of the run have to hear of.
 
     Raises:
         SessionMisuseError: Also in a process that was forked off: the connections of the run are

@@ -122,7 +122,7 @@ def _alone_in(place: str) -> Iterator[None]:
 
 
 def _is_still(place: str, folder: int) -> bool:
-    """Whether the folder was neither deleted nor replaced while its lock was waited for."""
+    """Return whether the folder was neither deleted nor replaced while its lock was waited for."""
     status = os.fstat(folder)
     if status.st_uid != os.getuid():
         raise PermissionError(

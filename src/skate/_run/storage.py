@@ -63,10 +63,10 @@ class Storage:
             root.synced = checked_durability(durability) == "power"
         self.folder: StorageFolder = root.sub(name) if name else root
         self.experiment_folder: StorageFolder = self.folder
-        self._forget()
+        self._reset_process_state()
 
-    def _forget(self) -> None:
-        """What only this process knows."""
+    def _reset_process_state(self) -> None:
+        """Begin with nothing of what only this process knows."""
         self._staging: str | None = None
         self._drop_staging: Callable[[], Any] = lambda: None
         self._arrived: dict[str, tuple[int, int]] = {}  # staged files as they are in the folder
@@ -75,18 +75,18 @@ class Storage:
 
     @classmethod
     def at(cls, path: object, filesystem: object = None) -> Storage:
-        """The folder of a run that exists."""
+        """Open the folder of a run that exists."""
         inside = cls.__new__(cls)
         inside.folder = inside.experiment_folder = folder_at(path, filesystem)
-        inside._forget()
+        inside._reset_process_state()
         return inside
 
     def sub(self, name: str) -> Storage:
-        """A folder inside, as that of one trial."""
+        """Open a folder inside, as that of one trial."""
         inside = Storage.__new__(Storage)
         inside.folder = self.folder.sub(name)
         inside.experiment_folder = self.experiment_folder
-        inside._forget()
+        inside._reset_process_state()
         return inside
 
     @property
@@ -133,7 +133,7 @@ class Storage:
         return self.local_path
 
     def build_checkpoint_path_from_name(self, checkpoint_name: str) -> str:
-        """Where the checkpoint with this name goes, on the file system."""
+        """Return where the checkpoint with this name goes, on the file system."""
         return self.folder.sub(checkpoint_name).path
 
     @property
@@ -204,7 +204,7 @@ class Storage:
         return self.folder.read(name)
 
     def write(self, name: str, data: bytes) -> None:
-        """All or nothing."""
+        """Write a file, all or nothing."""
         self.folder.write(name, data)
 
     def delete(self, name: str) -> None:
@@ -231,7 +231,7 @@ class Storage:
         append_whole(place, lines, self.synced)
 
     def lines(self, name: str) -> list[ResultRow]:
-        """All complete lines; one that is damaged is passed over."""
+        """Read all complete lines; one that is damaged is passed over."""
         return [record for _, record in readable_lines(self._complete_lines(name))]
 
     def _complete_lines(self, name: str) -> bytes:
@@ -243,12 +243,13 @@ class Storage:
     # -- checkpoints ----------------------------------------------------------------------------
 
     def draft(self, name: str) -> StorageFolder:
-        """Where a checkpoint is written before it is complete, by one process or several."""
+        """Return where a checkpoint is written before it is complete, by one process or
+        several."""
         return self.folder.sub(name + DRAFT if self.is_local else name)
 
     def new_draft(self, name: str) -> StorageFolder:
-        """An empty one, of the only process that writes to it: what another that died has left
-        is no part of this checkpoint."""
+        """Make an empty draft, of the only process that writes to it: what another that died has
+        left is no part of this checkpoint."""
         draft = self.draft(name)
         draft.delete()
         if self.is_local:
@@ -256,14 +257,14 @@ class Storage:
         return draft
 
     def finish(self, name: str) -> Checkpoint:
-        """The draft is complete, and counts from now on."""
+        """Let a complete draft count from now on, and drop what had its name before."""
         checkpoint = self.put_into_place(name)
         self.forget_replaced(name)
         return checkpoint
 
     def put_into_place(self, name: str) -> Checkpoint:
-        """The draft is complete: give it its name. On this machine that is one rename; elsewhere
-        a checkpoint counts once it is recorded. One that had the name before is put aside, for
+        """Give a complete draft its name. On this machine that is one rename; elsewhere a
+        checkpoint counts once it is recorded. One that had the name before is put aside, for
         `take_back` or `forget_replaced`."""
         if self.is_local:
             self.settle(name + DRAFT)
@@ -274,15 +275,16 @@ class Storage:
         return self.checkpoint(name)
 
     def forget_replaced(self, name: str) -> None:
-        """The checkpoint with this name counts: drop the one that had it before. If that came
-        back, it would be taken for the one that the next with this name is to replace."""
+        """Drop the checkpoint that had this name before the one that counts. If that came back, it
+        would be taken for the one that the next with this name is to replace."""
         if self.is_local and self.exists(name + REPLACED):
             self.folder.delete(name + REPLACED)
             if self.synced:
                 sync_folder(self.path)
 
     def take_back(self, name: str) -> None:
-        """The checkpoint with this name does not count: have the one that had it before."""
+        """Drop the checkpoint with this name, which does not count, for the one that had it
+        before."""
         self.folder.delete(name)
         self.folder.rename(name + REPLACED, name)
 
@@ -301,13 +303,13 @@ class Storage:
         return self.finish(name)
 
     def checkpoint(self, name: str) -> Checkpoint:
-        """The checkpoint with this name in the run's folder."""
+        """Return the checkpoint with this name in the run's folder."""
         if self.is_local:
             return Checkpoint(self.folder.sub(name).path)
         return Checkpoint(self.folder.sub(name).path, self.filesystem)
 
-    def delete_drafts(self) -> None:
-        """What processes that died were writing."""
+    def tidy_after_crash(self) -> None:
+        """Delete what processes that died were writing, and put back what they were to replace."""
         for name in self.names():
             if name.endswith(DRAFT):
                 self.delete(name)
@@ -315,7 +317,8 @@ class Storage:
                 self._put_back(name.removesuffix(REPLACED))
 
     def _put_back(self, name: str) -> None:
-        """A process has died between the two renames of `put_into_place`, or behind them."""
+        """Settle what a process has left that died between the two renames of `put_into_place`, or
+        behind them."""
         if self.exists(name):
             self.forget_replaced(name)
         else:
@@ -327,7 +330,7 @@ class Storage:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.folder = state["folder"]
         self.experiment_folder = state.get("experiment_folder", self.folder)
-        self._forget()
+        self._reset_process_state()
 
     def __repr__(self) -> str:
         return f"Storage({self.path!r})"
@@ -363,7 +366,7 @@ def write_into(
 
 
 def _stamps(folder: str) -> dict[str, tuple[int, int]]:
-    """When each file in a folder was changed last, and its size."""
+    """Note when each file in a folder was changed last, and its size."""
     found = {}
     for place, _, names in os.walk(folder):
         for name in names:
@@ -375,11 +378,11 @@ def _stamps(folder: str) -> dict[str, tuple[int, int]]:
 
 
 def readable_lines(data: bytes) -> Iterator[tuple[bytes, ResultRow]]:
-    """Each line that is a record, and that record."""
+    """Yield each line that is a record, and that record."""
     for line in data.splitlines(keepends=True):
         try:
             record = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(record, dict):
             yield line, record

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
 
+from skate._core.enumerations import looked_up_by_value
 from skate._run.config_checks import as_config
 from skate._run.pickles import signed_pickle, unpickle
 
@@ -62,7 +63,7 @@ class OwnValidation(ValidationTaskConfig):
 
 
 def _as_json(fn_kwargs: dict[str, object]) -> dict[str, Any]:
-    """What a run that is taken up will read, so that both give the function the same."""
+    """Return what a run that is taken up will read, so that both give the function the same."""
     try:
         read: dict[str, Any] = json.loads(json.dumps(fn_kwargs))
     except (TypeError, ValueError) as error:
@@ -109,6 +110,7 @@ class ValidationConfig:
         return ValidationTaskConfig({**default.fn_kwargs, **asked.fn_kwargs}, asked.timeout_s)
 
 
+@looked_up_by_value
 class ReportedCheckpointStatus(Enum):
     """Say how far the validation of a checkpoint is, which is in the run's folder for good.
 
@@ -125,7 +127,7 @@ class ReportedCheckpointStatus(Enum):
 
 
 def checked_request(asked: object, checkpoint: Checkpoint | None) -> bool | ValidationTaskConfig:
-    """`report(validation=…)`, if it makes sense."""
+    """Return what `report(validation=…)` was given, if it makes sense; raise otherwise."""
     if not isinstance(asked, (bool, ValidationTaskConfig, type(None))):
         raise TypeError(
             "report takes True, False or a ValidationTaskConfig as `validation`; "

@@ -15,7 +15,7 @@ LEAVES = (int, float, str, bool, type(None))  # the question is asked for every 
 
 
 def plain(value: object) -> Any:
-    """NumPy and torch scalars as Python numbers, arrays as lists; else the value itself."""
+    """Return NumPy and torch scalars as Python numbers, arrays as lists; else the value itself."""
     if type(value) in LEAVES or isinstance(value, LEAVES):
         return value
     item = getattr(value, "item", None)
@@ -26,7 +26,7 @@ def plain(value: object) -> Any:
 
 
 def is_plain(value: object) -> bool:
-    """Whether JSON brings it back exactly."""
+    """Return whether JSON brings the value back exactly."""
     if type(value) is dict:
         for key, inner in value.items():
             if type(key) is not str or not (type(inner) in LEAVES or is_plain(inner)):
@@ -38,8 +38,8 @@ def is_plain(value: object) -> bool:
 
 
 def numbers_as_such(metrics: MetricsLike) -> dict[str, Any]:
-    """Metrics whose scalars are Python numbers: a tensor would keep alive all it was computed
-    from."""
+    """Return metrics whose scalars are Python numbers: a tensor would keep alive all it was
+    computed from."""
     return {
         name: numbers_as_such(value)
         if isinstance(value, Mapping)
@@ -51,7 +51,7 @@ def numbers_as_such(metrics: MetricsLike) -> dict[str, Any]:
 
 
 def shortened(value: object) -> Any:
-    """A configuration as results show it: large arrays and lists are only described."""
+    """Return a configuration as results show it: large arrays and lists are only described."""
     if isinstance(value, Mapping):
         return {key: shortened(inner) for key, inner in value.items()}
     shape = getattr(value, "shape", None)
@@ -75,7 +75,7 @@ _encode = json.JSONEncoder(default=_fallback).encode
 
 
 def to_json(record: Mapping[str, object], **options: Any) -> str:
-    """JSON for anything: what JSON does not know is written as its repr."""
+    """Write JSON for anything: what JSON does not know is written as its repr."""
     try:
         if not options:
             return _encode(record)
@@ -85,12 +85,12 @@ def to_json(record: Mapping[str, object], **options: Any) -> str:
 
 
 def as_lines(records: Iterable[Mapping[str, object]]) -> bytes:
-    """A line of JSON each."""
+    """Write a line of JSON for each record."""
     return "".join([f"{to_json(record)}\n" for record in records]).encode()
 
 
 def indented(record: Mapping[str, object]) -> str:
-    """As `to_json`, for people: sorted, and a line for each value."""
+    """Write JSON as `to_json`, for people: sorted, and a line for each value."""
     if not record or any(type(value) not in LEAVES for value in record.values()):
         return to_json(record, indent=2, sort_keys=True)
     # the encoder that knows how to indent is not the fast one
@@ -107,7 +107,7 @@ def _with_text_keys(value: object) -> Any:
 
 
 def flatten(record: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Nested names joined by slashes: `{"a": {"b": 1}}` gives `("a/b", 1)`."""
+    """Yield values with nested names joined by slashes: `{"a": {"b": 1}}` gives `("a/b", 1)`."""
     for key, value in record.items():
         if type(value) not in LEAVES and isinstance(value, Mapping) and value:
             yield from flatten(value, f"{prefix}{key}/")
@@ -116,7 +116,7 @@ def flatten(record: Mapping[str, object], prefix: str = "") -> Iterator[tuple[st
 
 
 def numbers_in(record: MetricsLike, prefix: str = "") -> list[tuple[str, float]]:
-    """The numbers of a record, nested names joined by slashes."""
+    """List the numbers of a record, nested names joined by slashes."""
     numbers = []
     for name, value in record.items():
         kind = type(value)
@@ -134,7 +134,7 @@ def numbers_in(record: MetricsLike, prefix: str = "") -> list[tuple[str, float]]
 
 
 def lookup(record: Mapping[str, object], name: str, default: object = None) -> Any:
-    """A value by its name, of which `a/b` may mean nested dicts."""
+    """Return a value by its name, of which `a/b` may mean nested dicts."""
     if name in record:
         return record[name]
     value: Any = record
@@ -146,7 +146,7 @@ def lookup(record: Mapping[str, object], name: str, default: object = None) -> A
 
 
 def reached(criteria: Mapping[str, object], result: MetricsLike) -> bool:
-    """Whether one of the metrics has come to its value."""
+    """Return whether one of the metrics has come to its value."""
     for name, limit in criteria.items():
         value = lookup(result, name)
         if value is not None and value >= limit:

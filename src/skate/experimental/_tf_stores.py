@@ -28,7 +28,7 @@ class _Store:
         self.assignment_nodes: dict[str, Any] = {}
 
     def fitted(self, name: str, value: object) -> np.ndarray:
-        """The value as an array of the variable's type; ValueError when it does not fit."""
+        """Return the value as an array of the variable's type; ValueError when it does not fit."""
         import numpy as np
 
         variable = unwrapped(self.variables[name])
@@ -46,11 +46,11 @@ class _Store:
         return _converted(array, np.dtype(_numpy_type(variable)), name)
 
     def reshaped(self, name: str, part: np.ndarray) -> np.ndarray:
-        """A piece of a flat array, as the value of a variable."""
+        """Return a piece of a flat array, as the value of a variable."""
         return self.fitted(name, part.reshape(self.variables[name].shape))
 
     def sizes(self) -> dict[str, int]:
-        """How many numbers each variable holds."""
+        """Return how many numbers each variable holds."""
         shapes = {name: unwrapped(variable).shape for name, variable in self.variables.items()}
         for name, shape in shapes.items():
             if not shape.is_fully_defined():
@@ -139,7 +139,7 @@ def _shown(shape: Any) -> Any:
 
 
 def _converted(array: np.ndarray, wanted: np.dtype[Any], name: str) -> np.ndarray:
-    """The numbers as another type. Fractions may be rounded; nothing else may change."""
+    """Return the numbers as another type. Fractions may be rounded; nothing else may change."""
     import numpy as np
 
     if array.dtype == wanted or wanted.kind == "O":
@@ -165,7 +165,7 @@ def _is_damaged(found: np.ndarray, array: np.ndarray) -> bool:
 
 
 def joined(weights: Weights) -> np.ndarray:
-    """All numbers in one array, of a type that holds them."""
+    """Join all numbers in one array, of a type that holds them."""
     import numpy as np
 
     if not weights:
@@ -201,8 +201,8 @@ def _numpy_type(variable: object) -> Any:
 
 
 def _fixed(value: np.ndarray) -> np.ndarray:
-    """TensorFlow may keep what it is fed with as the variable's memory, so it must never change;
-    an array from shared memory never does."""
+    """Copy an array unless it never changes, as one from shared memory: TensorFlow may keep what
+    it is fed with as the variable's memory."""
     return value if _never_changes(value) else value.copy()
 
 
@@ -213,8 +213,8 @@ def _is_shareable(value: np.ndarray) -> bool:
 
 
 def _never_changes(array: np.ndarray) -> bool:
-    """Whether nobody can write to its memory, as with arrays from shared memory. A read-only
-    view of what somebody else writes to, a file for example, is no such thing."""
+    """Return whether nobody can write to its memory, as with arrays from shared memory. A
+    read-only view of what somebody else writes to, a file for example, is no such thing."""
     import numpy as np
 
     owner: Any = array
@@ -226,8 +226,8 @@ def _never_changes(array: np.ndarray) -> bool:
 
 
 def _shared(array: np.ndarray) -> Any:
-    """A tensor in the array's own memory, which saves the copy and the memory. TensorFlow writes
-    only to memory that it owns: a variable that is updated gets a new place first."""
+    """Make a tensor in the array's own memory, which saves the copy and the memory. TensorFlow
+    writes only to memory that it owns: a variable that is updated gets a new place first."""
     import numpy as np
 
     tf = try_import("tensorflow", "tensorflow")

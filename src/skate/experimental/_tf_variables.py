@@ -9,7 +9,7 @@ from skate._core.optional_imports import try_import
 
 
 def operation_of(item: Any) -> Any:
-    """The graph operation behind a tensor, an operation or a variable; None without a graph."""
+    """Return the operation behind a tensor, an operation or a variable; None without a graph."""
     item = unwrapped(item)
     if hasattr(item, "node_def") and hasattr(item, "inputs"):
         return item
@@ -20,13 +20,13 @@ def operation_of(item: Any) -> Any:
 
 
 def unwrapped(variable: object) -> Any:
-    """TensorFlow's variable inside a variable of Keras; anything else as it is."""
+    """Return TensorFlow's variable inside a variable of Keras; anything else as it is."""
     value = getattr(variable, "value", None)
     return variable if value is None or callable(value) else value
 
 
 def graph_of(roots: list[Any]) -> Any:
-    """The one graph that all of these belong to."""
+    """Return the one graph that all of these belong to."""
     operations = [(root, operation_of(root)) for root in roots]
     strangers = [root for root, operation in operations if operation is None]
     graphs = {id(operation.graph): operation.graph for _, operation in operations if operation}
@@ -43,7 +43,7 @@ def graph_of(roots: list[Any]) -> Any:
 
 
 def reached(roots: list[Any], graph: Any) -> list[Any]:
-    """The variables of the graph that `roots` depend on, in the order of their creation."""
+    """Find the variables of the graph that `roots` depend on, in the order of their creation."""
     operations = _upstream([operation_of(root) for root in roots])
     v1 = try_import("tensorflow", "tensorflow").compat.v1
     known = [
@@ -57,7 +57,7 @@ def reached(roots: list[Any], graph: Any) -> list[Any]:
 
 
 def _upstream(operations: list[Any]) -> set[Any]:
-    """These operations and all that they depend on; control inputs may form circles."""
+    """Collect these operations and all that they depend on; control inputs may form circles."""
     found = set(operations)
     waiting = list(found)
     while waiting:
@@ -71,7 +71,8 @@ def _upstream(operations: list[Any]) -> set[Any]:
 
 
 def named(variables: Iterable[object]) -> dict[str, Any]:
-    """Variables by name. What has the same name as an earlier one gets a number, as in graphs."""
+    """Return variables by name. One with the name of an earlier one gets a number, as in
+    graphs."""
     found: dict[str, Any] = {}
     seen: set[int] = set()
     for variable in variables:
@@ -87,7 +88,7 @@ def named(variables: Iterable[object]) -> dict[str, Any]:
 
 
 def name_of(variable: Any) -> str:
-    """`dense/kernel`: the path in Keras, the name without the output's number elsewhere."""
+    """Return `dense/kernel`: the path in Keras, the name without the output's number elsewhere."""
     operation = operation_of(variable)
     if operation is not None:
         return str(operation.name)

@@ -64,7 +64,7 @@ class TensorFlowVariables:
         self.assignment_nodes: dict[str, Any] = self._store.assignment_nodes
 
     def set_session(self, sess: object) -> None:
-        """The session to use from now on."""
+        """Set the session to use from now on."""
         self.sess = sess
 
     def get_weights(self) -> Weights:
@@ -93,11 +93,11 @@ class TensorFlowVariables:
         )
 
     def get_flat_size(self) -> int:
-        """How many numbers all variables hold together."""
+        """Count the numbers that all variables hold together."""
         return sum(self._store.sizes().values())
 
     def get_flat(self) -> np.ndarray:
-        """All values as one array of one dimension. ValueError if that would round some."""
+        """Return all values as one array of one dimension. ValueError if that would round some."""
         return joined(self.get_weights())
 
     def set_flat(self, new_weights: object) -> None:
@@ -120,7 +120,7 @@ class TensorFlowVariables:
 
 
 def _leaves(output: object) -> Iterable[object]:
-    """Tensors, operations and variables in whatever holds them."""
+    """Yield tensors, operations and variables in whatever holds them."""
     if output is None:
         return
     if isinstance(output, Mapping):

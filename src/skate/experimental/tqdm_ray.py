@@ -125,7 +125,7 @@ class tqdm:  # noqa: N801  # as the package it stands for
 
 
 def _in_worker() -> bool:
-    """Whether another process draws."""
+    """Return whether another process draws."""
     engine = installed_engine()
     if engine is None or not engine.has_workers:
         return False

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from skate._core.enumerations import looked_up_by_value
 from skate._core.optional_imports import try_import
 from skate.data._arrow.blocks import block_of_batch, numpy_of, pandas_of
 
@@ -21,6 +22,7 @@ Batch = Any
 Arrays = Any  # an array, or a dictionary of arrays
 
 
+@looked_up_by_value
 class BatchFormat(str, Enum):
     """Name the forms of batches that predictors are written for.
 
@@ -120,7 +122,7 @@ def _columns(batch: Batch) -> Any:
 
 
 def _stacked(values: Any) -> Any:
-    """Cells that are arrays or lists of one shape, as one array; of several, as arrays."""
+    """Stack cells that are arrays or lists of one shape, as one array; of several, as arrays."""
     if values.dtype != object or not len(values):
         return values
     if not all(isinstance(value, (np.ndarray, list, tuple)) for value in values.flat):

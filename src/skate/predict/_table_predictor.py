@@ -56,7 +56,7 @@ class TablePredictor(Predictor):
 
     @abstractmethod
     def _answers(self, table: pd.DataFrame, **kwargs: Any) -> Arrays:
-        """What the model says to a DataFrame, or to an array of rows."""
+        """Return what the model says to a DataFrame, or to an array of rows."""
 
     def predict(
         self, data: Batch, feature_columns: list[Any] | None = None, **kwargs: Any

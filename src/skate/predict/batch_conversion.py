@@ -28,7 +28,10 @@ class BlockFormat(str, Enum):
 
 
 def convert_batch_type_to_pandas(data: object, cast_tensor_columns: bool = False) -> pd.DataFrame:
-    """Return a batch as a DataFrame; cells with tensors are arrays in any case."""
+    """Return a batch as a DataFrame.
+
+    Cells with tensors are arrays, whatever `cast_tensor_columns` is.
+    """
     return to_pandas(data)
 
 

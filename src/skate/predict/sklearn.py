@@ -50,7 +50,7 @@ class SklearnPredictor(TablePredictor):
     def _answers(
         self, table: pd.DataFrame, num_estimator_cpus: int | None = 1, **kwargs: Any
     ) -> Arrays:
-        """`num_estimator_cpus`: how many CPUs the estimator, and those inside, may use."""
+        """Predict, with `num_estimator_cpus` CPUs for the estimator and those inside of it."""
         if num_estimator_cpus:
             set_threads(self.model, num_estimator_cpus)
         return self.model.predict(table, **kwargs)

@@ -33,7 +33,7 @@ class XGBoostPredictor(TablePredictor):
     def _answers(
         self, table: pd.DataFrame, dmatrix_kwargs: dict[str, Any] | None = None, **kwargs: Any
     ) -> Arrays:
-        """`dmatrix_kwargs`: for the DMatrix that is made of the batch."""
+        """Predict, with `dmatrix_kwargs` for the DMatrix that is made of the batch."""
         xgboost = try_import("xgboost", "xgboost")
         names = list(getattr(table, "columns", ()))
         if names and not all(isinstance(name, str) for name in names):

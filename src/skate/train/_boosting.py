@@ -60,7 +60,7 @@ class BoostingSettings:
             raise KeyError(f"dmatrix_params has {unknown}; the datasets are {sorted(datasets)}")
 
     def refuse(self) -> None:
-        """A loop was given."""
+        """Raise if any setting was given, because a loop was given too."""
         names = [name for name, value in asdict(self).items() if value and name != "train_kwargs"]
         given = [*names, *self.train_kwargs]
         if given:
@@ -79,7 +79,7 @@ def _report_options(keep: CheckpointConfig) -> dict[str, Any]:
 
 
 def _without_saving(keep: CheckpointConfig) -> CheckpointConfig:
-    """The loop decides when to save, as any other, once it knows what was asked for."""
+    """Copy it without asking for saves: the loop decides when to, knowing what was asked for."""
     return replace(keep, checkpoint_frequency=0, checkpoint_at_end=None)
 
 
@@ -117,11 +117,12 @@ class BoostingLoop(ABC, Generic[Model]):
         return frame.drop(columns=label), frame[label]
 
     def table_options(self, name: str) -> dict[str, Any]:
-        """For the library's own kind of table."""
+        """Return the options of this dataset for the library's own kind of table."""
         return (self.settings.dmatrix_params or {}).get(name, {})
 
     def train_options(self, reporter: type[object]) -> dict[str, Any]:
-        """For the library's `train`, with a callback that reports, if there is none yet."""
+        """Return options for the library's `train`, with a callback that reports, if none does
+        yet."""
         options = dict(self.settings.train_kwargs)
         callbacks = list(options.get("callbacks") or ())
         if not any(isinstance(callback, reporter) for callback in callbacks):
@@ -130,11 +131,11 @@ class BoostingLoop(ABC, Generic[Model]):
 
     @abstractmethod
     def model_in(self, checkpoint: Checkpoint) -> Model:
-        """The model to go on with."""
+        """Return the model to go on with."""
 
     @abstractmethod
     def rounds_of(self, model: Model) -> int:
-        """How many rounds a model has had."""
+        """Return how many rounds a model has had."""
 
     @abstractmethod
     def train(

@@ -76,7 +76,7 @@ class TrainPlan:
         return self.failure.restart == "worker"
 
     def allows(self, failures: int, latest: dict[int, BaseException]) -> bool:
-        """Whether to begin again after so many failures."""
+        """Return whether to begin again after so many failures."""
         if not self.retries_errors and not all(map(has_died, latest.values())):
             return False
         return may_retry(failures, self.failure.max_failures)
@@ -157,7 +157,8 @@ class TrainController:
     def _converse(
         self, events: Conversation, group: WorkerGroup, backend: Backend
     ) -> list[Event] | None:
-        """Until all loops are done: their last events. None if they were stopped."""
+        """Respond to reports until all loops are done; return their last events, or None if they
+        were stopped."""
         reforming = GroupReforming(
             group,
             events,
@@ -177,7 +178,10 @@ class TrainController:
             except WorkersFailed as failed:
                 if not self._plan.replaces:
                     raise
+                before = len(group)
                 joined = reforming.replace(failed.failures)
+                if len(group) != before:
+                    self._view.resized(len(group))
                 self._welcome_anew(joined, events, group, reforming)
             except SizeChanged as changed:
                 if events.stage != STEPS:
@@ -243,8 +247,8 @@ class TrainController:
     def _size_from_here(
         self, reports: list[Event], events: Conversation, group: WorkerGroup
     ) -> int | None:
-        """How many workers should go on from a checkpoint that was just reported, so that nothing
-        is done twice; None if that is no other number than before."""
+        """Return how many workers should go on from a checkpoint that was just reported, so that
+        nothing is done twice; None if that is no other number than before."""
         has_checkpoint = any(event.checkpoint_name for event in reports)
         if not has_checkpoint or events.stage != SETUP:
             return None
@@ -337,12 +341,13 @@ class TrainController:
 
 
 def _changes_directory() -> bool:
-    """Whether workers leave the program's working directory, as Ray's variable asks for."""
+    """Return whether workers leave the program's working directory, as Ray's variable asks for."""
     return os.environ.get("RAY_CHDIR_TO_TRIAL_DIR") == "1" and works_elsewhere()
 
 
 def _shut_down(backend: Backend, group: WorkerGroup, config: BackendConfig) -> None:
-    """All loops are done, and what they reported is recorded: that stands, whatever happens."""
+    """Shut down the back end, and only warn of errors: all loops are done, and what they reported
+    is recorded: that stands, whatever happens."""
     try:
         backend.on_shutdown(group, config)
     except Exception as error:
@@ -369,7 +374,8 @@ def _write_held(reports: list[Event], group: WorkerGroup) -> None:
 
 
 def _rank_of(error: BaseException, group: WorkerGroup) -> int:
-    """Which worker an error of the start-up is about; the first, where it does not say."""
+    """Return the worker that an error of the start-up is about; the first, where it does not
+    say."""
     name = getattr(error, "actor_id", None) or getattr(error, "_actor_id", None)
     ids = [worker._actor_id.hex() for worker in group.workers]
     return ids.index(name) if name in ids else 0

@@ -6,7 +6,13 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import skate
-from skate.exceptions import ActorDiedError, GetTimeoutError
+from skate.exceptions import (
+    ActorDiedError,
+    ActorUnavailableError,
+    GetTimeoutError,
+    OutOfMemoryError,
+    TaskError,
+)
 from skate.train._errors import WorkerHungError
 from skate.train._view import View
 from skate.train._workers.events import (
@@ -20,7 +26,7 @@ from skate.train._workers.events import (
 )
 from skate.train._workers.group import WorkerGroup
 from skate.train._workers.membership import AFTER, SETUP, STEPS
-from skate.train._workers.monitor import Silence, WorkerFailed
+from skate.train._workers.monitor import RankFailed, Silence
 
 OTHERS_TOO_SECONDS = 0.5  # in which further ranks may fail for the same reason
 
@@ -53,7 +59,7 @@ class AnswerLog:
         return self._recent[number - self._first :]
 
     def forget_until(self, number: int) -> None:
-        """Nobody will go back behind this number."""
+        """Forget the answers before this number, behind which nobody will go back."""
         del self._recent[: number - self._first]
         self._first = max(number, self._first)
 
@@ -84,12 +90,12 @@ class Conversation:
         self._ask(dict.fromkeys(range(len(self._workers)), answer))
 
     def answer_joined(self, answers: dict[int, Answer]) -> None:
-        """All workers have joined: tell each who it is."""
+        """Tell each worker who it is, once all have joined."""
         self.stage = STEPS
         self._ask(answers)
 
     def answer_leaving(self, answer: Answer) -> None:
-        """All workers are done with the part of the loop that survives deaths."""
+        """Answer all workers once they are done with the part of the loop that survives deaths."""
         self.stage = AFTER
         self._ask(dict.fromkeys(range(len(self._workers)), answer))
 
@@ -100,8 +106,13 @@ class Conversation:
         }
 
     def forget(self, ranks: Collection[int]) -> None:
-        """The workers of these ranks are gone: nothing will come of what they were asked."""
+        """Forget what workers of these ranks were asked: they are gone, and nothing will come of
+        it."""
         self._asked = {ref: rank for ref, rank in self._asked.items() if rank not in ranks}
+
+    def renumber(self, moved: Mapping[int, int]) -> None:
+        """Give workers other ranks from now on, by their old ones."""
+        self._asked = {ref: moved[rank] for ref, rank in self._asked.items()}
 
     def collect_joining(
         self,
@@ -119,7 +130,7 @@ class Conversation:
             silence: Is told whom it still waits for, and for how many seconds.
 
         Raises:
-            WorkerFailed: For a rank that fails or dies; what has come so far stays.
+            RankFailed: For a rank that fails or dies; what has come so far stays.
         """
         waiting = self._asked if ranks is None else {}
         for rank in range(len(self._workers)) if ranks is None else ranks:
@@ -148,10 +159,10 @@ class Conversation:
             "where the others have not: what a loop does before ResilientState.run must be the "
             "same each time"
         )
-        raise WorkerFailed(rank, error)
+        raise RankFailed(rank, error)
 
     def next(self, look: Callable[[], None]) -> list[Event]:
-        """The next event of each rank, when all are there.
+        """Return the next event of each rank, when all are there.
 
         Args:
             look: Is called whenever nothing has come for a while; if it raises, what has come is
@@ -169,18 +180,18 @@ class Conversation:
                 found[rank] = event
                 if len({event.kind for event in found.values()}) > 1:
                     _check_together(found)  # they will never meet
-        except WorkerFailed as failed:
+        except RankFailed as failed:
             raise WorkersFailed(self._failures_with(failed)) from failed.error
         self.log.forget_until(min(event.committed for event in found.values()))
         return [found[rank] for rank in sorted(found)]
 
     def wait(self, seconds: float) -> None:
-        """Until all workers have something to say, or for this long."""
+        """Wait until all workers have something to say, or for this long."""
         skate.wait(list(self._asked), num_returns=len(self._asked), timeout=seconds)
 
-    def _failures_with(self, first: WorkerFailed) -> dict[int, BaseException]:
-        """A process that died makes others fail, whose errors may arrive before the news of its
-        death: those that died are to blame."""
+    def _failures_with(self, first: RankFailed) -> dict[int, BaseException]:
+        """Find out who is to blame. A process that died makes others fail, whose errors may arrive
+        before the news of its death: then it is those that died."""
         failures = {first.rank: first.error}
         if not has_died(first.error):
             self.wait(OTHERS_TOO_SECONDS)
@@ -195,8 +206,13 @@ class Conversation:
 
 
 def has_died(error: BaseException) -> bool:
-    """Whether a process is gone, or as good as that."""
-    return isinstance(error, (ActorDiedError, WorkerHungError))
+    """Return whether a worker's process is gone, or as good as that: not one that its loop has
+    started, whose error the loop raises."""
+    return isinstance(error, _DEATHS) and not isinstance(error, TaskError)
+
+
+# Of a worker on a lost node, the first that is heard is that it cannot be reached.
+_DEATHS = (ActorDiedError, ActorUnavailableError, OutOfMemoryError, WorkerHungError)
 
 
 def _check_together(reports: dict[int, Event]) -> None:

@@ -77,7 +77,7 @@ class DataConfig:
         return shares
 
     def _parts(self, name: str, dataset: Any, number: int, hints: Any) -> list[Any]:
-        """What each worker gets of one dataset."""
+        """Return what each worker gets of one dataset."""
         from skate.data._api.iterating import Iterating
         from skate.data.dataset_pipeline import DatasetPipeline
         from skate.data.iterator import WholeDataset, split_iterators
@@ -111,7 +111,7 @@ class DataConfig:
         return {name: preprocessor.transform(dataset) for name, dataset in datasets.items()}
 
     def _options_of(self, name: str) -> Any:
-        """None where nothing was said about this dataset."""
+        """Return the options of this dataset; None where nothing was said about it."""
         if isinstance(self._execution_options, Mapping):
             return self._execution_options.get(name)
         return self._execution_options
@@ -126,7 +126,7 @@ class DataConfig:
 
 
 def check_datasets(given: object) -> None:
-    """That they are datasets, or functions that make one, by name."""
+    """Raise unless they are datasets, or functions that make one, by name."""
     if given is None or given == {}:
         return
     if not isinstance(given, Mapping):
@@ -142,7 +142,7 @@ def check_datasets(given: object) -> None:
 
 
 def checked_datasets(given: Any) -> dict[str, Any]:
-    """By name; functions that make a dataset are called."""
+    """Return datasets by name; functions that make one are called."""
     made = {name: ds() if callable(ds) else ds for name, ds in (given or {}).items()}
     check_datasets(made)
     return made

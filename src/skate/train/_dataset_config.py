@@ -35,7 +35,7 @@ class DatasetConfig:
     stream_window_size: float | None = None
 
     def over(self, default: DatasetConfig) -> DatasetConfig:
-        """These settings, and what is not said here as in `default`."""
+        """Return these settings, and what is not said here as in `default`."""
         said = {f.name: getattr(self, f.name) for f in fields(self)}
         kept = {name: value for name, value in said.items() if value is not None}
         return DatasetConfig(**{**vars(default), **kept})
@@ -52,7 +52,7 @@ class DatasetConfigs(DataConfig):
         return self.settings.get(name) or self.settings.get(OTHERS) or DatasetConfig()
 
     def prepared(self, datasets: dict[str, object], preprocessor: object) -> dict[str, Any]:
-        """The datasets, transformed and shuffled as the settings say."""
+        """Transform and shuffle the datasets as the settings say."""
         if preprocessor is not None and datasets:
             fitting = [name for name in datasets if self[name].fit]
             fit_once(preprocessor, datasets, next(iter(fitting), TRAIN_DATASET_KEY))
@@ -70,8 +70,8 @@ def _prepared(dataset: Any, setting: DatasetConfig, preprocessor: Any) -> Any:
 
 
 def as_data_config(given: object, datasets: object) -> DataConfig:
-    """A DataConfig, or settings by name: "train" is split, the others are not, unless it says
-    otherwise, by name or for all others ("*")."""
+    """Make a DataConfig of one, or of settings by name: "train" is split, the others are not,
+    unless it says otherwise, by name or for all others ("*")."""
     if given is None:
         return DataConfig()
     if isinstance(given, DataConfig):

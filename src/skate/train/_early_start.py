@@ -18,7 +18,7 @@ LAUNCHED_VARIABLES = (
 
 
 def was_launched() -> bool:
-    """Whether another program has started this process to train in it."""
+    """Return whether another program has started this process to train in it."""
     return any(os.environ.get(name) for name in LAUNCHED_VARIABLES)
 
 

@@ -57,7 +57,7 @@ def failure_of(failures: dict[int, BaseException], message: str | None = None) -
 
 
 def controller_failure_of(failure: Exception) -> ControllerError:
-    """What `fit` raises for an error outside of the workers; of that type too."""
+    """Make what `fit` raises for an error outside of the workers; of that type too."""
     return _of_both_types(ControllerError, failure, failure)
 
 
@@ -71,7 +71,11 @@ def _of_both_types(base: type[AnyError], cause: BaseException, *args: object) ->
         Exception.__init__(error, str(plain))
         error.__dict__.update(plain.__dict__)
 
-    names = {"__init__": init, "__str__": lambda error: error.args[0]}
+    names = {
+        "__init__": init,
+        "__str__": lambda error: error.args[0],
+        "__module__": base.__module__,
+    }
     try:
         both: Any = type(f"{base.__name__}({own.__name__})", (base, own), names)
         combined: AnyError = both()
@@ -81,14 +85,14 @@ def _of_both_types(base: type[AnyError], cause: BaseException, *args: object) ->
 
 
 def cause_of(failures: dict[int, BaseException]) -> BaseException:
-    """The loop's own exception, where it was one."""
+    """Return the loop's own exception, where it was one."""
     error = next(iter(failures.values()))
     return error.cause if isinstance(error, TaskError) else error
 
 
 def shown_cause(failures: dict[int, BaseException]) -> BaseException | None:
-    """What Python shows above the error. That a process died is all there is to say about it: the
-    stack is that of the side that noticed."""
+    """Return what Python shows above the error. That a process died is all there is to say about
+    it: the stack is that of the side that noticed."""
     cause = cause_of(failures)
     return None if isinstance(cause, (ActorDiedError, WorkerHungError)) else cause
 
@@ -126,7 +130,8 @@ class WorkerHungError(RuntimeError):
 
 
 def describe(failures: dict[int, BaseException]) -> str:
-    """Who failed, and how, with the traceback of each; ranks that failed alike are told once."""
+    """Tell who failed, and how, with the traceback of each; ranks that failed alike are told
+    once."""
     alike: dict[str, list[int]] = {}
     for rank, error in sorted(failures.items()):
         alike.setdefault(_text(error), []).append(rank)
@@ -135,7 +140,7 @@ def describe(failures: dict[int, BaseException]) -> str:
 
 
 def _text(error: BaseException) -> str:
-    """The remote traceback, if there is one, says it all."""
+    """Describe one error; the remote traceback, if there is one, says it all."""
     if isinstance(error, ActorDiedError) and not isinstance(error.cause, BaseException):
         return _end_of(str(error.cause))
     if isinstance(error, TaskError):
@@ -147,7 +152,7 @@ def _text(error: BaseException) -> str:
 
 
 def _end_of(text: str) -> str:
-    """How a process ended, without the actor that it was."""
+    """Tell how a process ended, without the actor that it was."""
     how = text.rpartition(" is dead because ")[2].rpartition(" (class_name: ")[0] or text
     killed = "; the operating system does this when memory runs short" if "SIGKILL" in how else ""
     way_out = "a larger FailureConfig(max_failures=...) starts again from the last checkpoint"

@@ -73,12 +73,12 @@ class TrainingIterator(Iterator[list[dict[str, Any]]]):
         raise StopIteration
 
     def is_finished(self) -> bool:
-        """Whether all reports have been seen."""
+        """Return whether all reports have been seen."""
         return self._finished
 
     def get_final_results(self, force: bool = False) -> list[Any] | None:
-        """What the loop returned in each worker; None before the end, unless `force` passes over
-        the reports that have not been seen."""
+        """Return what the loop returned in each worker; None before the end, unless `force` passes
+        over the reports that have not been seen."""
         if force:
             for _ in self:
                 pass

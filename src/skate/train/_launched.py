@@ -34,7 +34,7 @@ NAME_VARIABLE = "SKATE_RUN_NAME"
 
 
 def launched_session() -> RunSession | None:
-    """The session of this process, if it was launched to train; None in others, as workers of
+    """Make the session of this process, if it was launched to train; None in others, as workers of
     skate that have inherited the environment."""
     if not was_launched():
         return None
@@ -77,7 +77,7 @@ class LaunchedSession(RunSession):
         self._group = dist.group.WORLD if own else dist.new_group(backend="gloo")
 
     def _all(self, value: object) -> list[Any]:
-        """What all processes bring, by rank."""
+        """Gather what all processes bring, by rank."""
         if self.info.world_size == 1:
             return [value]
         import torch.distributed as dist
@@ -119,7 +119,7 @@ class LaunchedSession(RunSession):
         self._all(None)
 
     def _recorded(self, events: list[Event]) -> Answer | Exception | None:
-        """In rank 0: what all are told."""
+        """Record the events in rank 0, and return what all are told."""
         if self._recorder is None:
             return None
         try:
@@ -150,7 +150,8 @@ _WORLD = {"RANK": "0", "WORLD_SIZE": "1"}
 
 
 def _name() -> str:
-    """The same in all processes of a launcher, and in those that it starts again."""
+    """Make a name that is the same in all processes of a launcher, and in those that it starts
+    again."""
     program = os.path.splitext(os.path.basename(sys.argv[0] or "run"))[0]
     launcher = os.getppid() if os.environ.get("RANK") else os.getpid()
     began = Path(f"/proc/{launcher}/stat").read_text().rpartition(")")[2].split()[19]

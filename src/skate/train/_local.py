@@ -29,7 +29,7 @@ class LocalSession(RunSession):
         self._view = view
 
     def meet(self, value: object = None) -> Any:
-        """There is nobody to wait for."""
+        """Return the value at once: there is nobody to wait for."""
         return value
 
     def check(self) -> None:

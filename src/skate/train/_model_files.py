@@ -29,8 +29,8 @@ class ModelFileCheckpoint(Checkpoint):
         preprocessor: object,
         path: str | os.PathLike[str] | None,
     ) -> AnyModelFileCheckpoint:
-        """What `write` puts into a file, in an empty folder `path`, or one that is deleted with
-        the checkpoint."""
+        """Make a checkpoint of what `write` puts into a file, in an empty folder `path`, or one
+        that is deleted with the checkpoint."""
         if path is not None and not os.path.isdir(path):
             raise ValueError(f"path is an existing folder; got {os.fspath(path)!r}")
         if path is None:

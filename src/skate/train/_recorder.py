@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 TRAINER_FILE = "trainer.pkl"
 
 
-@dataclass
+@dataclass(eq=False)  # callbacks keep what they know of a run under it
 class TrainingRun:
     """A training run as callbacks and loggers see it: as the only trial of an experiment."""
 
@@ -170,7 +170,7 @@ class Recorder:
         return self.clock.iteration, [self.run], self.run
 
     def _take_up(self) -> None:
-        """A folder with a checkpoint goes on from it; without one it is that of a new run."""
+        """Go on from the folder's last checkpoint; without one it is that of a new run."""
         delete_error(self.storage)
         history = self.ledger.results()
         self.ledger.delete_unfinished(history)
@@ -189,7 +189,8 @@ class Recorder:
             self.validator.ask_again(recorded.checkpoint, recorded.validation or {})
 
     def _delete_unrecorded(self) -> None:
-        """Folders of checkpoints that are complete, perhaps, but were never reported by all."""
+        """Delete folders of checkpoints that are complete, perhaps, but were never reported by
+        all."""
         inside = f"{self.storage.path}/"
         paths = [checkpoint.path for checkpoint, _ in self.manager.in_order]
         recorded = {path.removeprefix(inside).partition("/")[0] for path in paths}
@@ -222,9 +223,9 @@ class Recorder:
         return latest.positions if latest is not None else None
 
     def record(self, events: Sequence[Event]) -> Checkpoint | None:
-        """All ranks have reported: rank 0's metrics count, and the checkpoint of the lowest rank
-        that has one. The new checkpoint, if it is written by now; a rank that wants its part to be
-        written at once has all of them wait for that."""
+        """Record what all ranks have reported: rank 0's metrics count, and the checkpoint of the
+        lowest rank that has one. Return the new checkpoint, if it is written by now; a rank that
+        wants its part to be written at once has all of them wait for that."""
         metrics = events[0].metrics
         result = None if metrics is None else self.clock.fill(metrics)
         name = next((event.checkpoint_name for event in events if event.checkpoint_name), None)
@@ -269,7 +270,7 @@ class Recorder:
         return checkpoint
 
     def _new_checkpoint(self, source: Event, events: Sequence[Event]) -> NewCheckpoint:
-        """The one that is reported, at its place or at that which it will get."""
+        """Describe the checkpoint that is reported, at its place or at that which it will get."""
         name = str(source.checkpoint_name)
         checkpoint = source.checkpoint or source.checkpoint_class.from_checkpoint(
             self.storage.checkpoint(name)
@@ -294,7 +295,8 @@ class Recorder:
         return self.manager.add_metrics(result)
 
     def _put_into_place(self, source: Event, events: Sequence[Event]) -> None:
-        """All ranks have written their parts, and some of them perhaps at the place itself."""
+        """Give the checkpoint its place, when all ranks have written their parts, and some of them
+        perhaps at the place itself."""
         in_place = self._written_in_place(source, events)
         if source.checkpoint is not None and in_place is None:
             if self.storage.synced and isinstance(source.checkpoint._folder, LocalFolder):
@@ -312,7 +314,8 @@ class Recorder:
         self.storage.put_into_place(name)
 
     def _written_in_place(self, source: Event, events: Sequence[Event]) -> Checkpoint | None:
-        """What some ranks wrote where the draft of others goes, which would take its place."""
+        """Find what some ranks wrote where the draft of others goes, which would take its
+        place."""
         drafted = any(e.checkpoint_name and e.checkpoint is None and not e.held for e in events)
         if not drafted or not self.storage.is_local:
             return None
@@ -327,7 +330,8 @@ class Recorder:
         validation: bool | ValidationTaskConfig,
         line: Line,
     ) -> None:
-        """A new checkpoint counts: have it validated if that was asked for, and tell callbacks."""
+        """Let a new checkpoint count: have it validated if that was asked for, and tell
+        callbacks."""
         recorded = RecordedCheckpoint(new.checkpoint, metrics, new.positions)
         if validation:
             recorded.validation = self.validator.ask(new.checkpoint, validation, line)
@@ -351,7 +355,7 @@ class Recorder:
                 warnings.warn(f"validating {checkpoint} has failed: {line['error']}", stacklevel=2)
 
     def roll_back(self) -> None:
-        """Workers begin again from the last checkpoint: so does the history."""
+        """Cut the history back to the last checkpoint, from which workers begin again."""
         try:
             self._record_written(wait=True)
         except Exception as error:
@@ -380,7 +384,7 @@ class Recorder:
             self.callbacks.call("on_trial_recover", *self._here)
 
     def should_stop(self) -> bool:
-        """Whether the last result meets what `RunConfig.stop` asks for."""
+        """Return whether the last result meets what `RunConfig.stop` asks for."""
         stop, result = self.run.run_config.stop, self.run.last_result
         if stop is None or not result:
             return False
@@ -427,5 +431,5 @@ class Recorder:
 
 
 def new_name(kind: str) -> str:
-    """A name for a run that was given none."""
+    """Make a name for a run that was given none."""
     return f"{kind}_{time.strftime('%Y-%m-%d_%H-%M-%S')}_{secrets.token_hex(3)}"

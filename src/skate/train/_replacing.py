@@ -6,8 +6,9 @@ keep what they have in memory.
                         fail, they go back       up to where the     last         process
                         to their last commit)    others are)         commit)      group)
 
-Whoever dies on the way is replaced as well. The state with the most commits counts: a worker may
-have got through a collective in which another one was lost.
+Whoever dies on the way is replaced as well; one whose node is lost, with no room for it elsewhere,
+is left out if there need not be as many, and the others move up. The state with the most commits
+counts: a worker may have got through a collective in which another one was lost.
 
     room for more ─► start newcomers ─► they join ─► interrupt the others ─► all join ─► …
     room for less ─► interrupt all ─► the last ones leave their loops ─► the others join ─► …
@@ -16,17 +17,20 @@ have got through a collective in which another one was lost.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import skate
 from skate._run.context import SessionInfo
-from skate.exceptions import SkateError
+from skate.exceptions import ActorUnavailableError, SkateError
 from skate.train._conversation import Conversation, WorkersFailed, has_died
 from skate.train._errors import WorkerHungError
 from skate.train._workers.events import Answer, Event, Joined
 from skate.train._workers.group import WorkerGroup
 from skate.train._workers.membership import STEPS
-from skate.train._workers.monitor import WorkerFailed
+from skate.train._workers.monitor import RankFailed
 from skate.train.backend import Backend, BackendConfig
+
+Known = TypeVar("Known")
 
 AT_ONE_COMMIT = 4  # deaths without a commit in between, after which it is the state's own fault
 
@@ -105,7 +109,7 @@ class GroupReforming:
         try:
             if new:
                 self._bring(new, joined, told)
-        except (SkateError, WorkerHungError, WorkerFailed):
+        except (SkateError, WorkerHungError, RankFailed):
             self._group.shrink(before)
             self._group.failures.clear()  # a death among the others is noticed by what they say
             self.datasets = None
@@ -142,7 +146,7 @@ class GroupReforming:
         while True:
             try:
                 if not is_prepared:
-                    self._start(dead)
+                    self._start(dead, joined, told, failures or {})
                 told.update(dict.fromkeys(dead, 0))
                 dead.clear()
                 self._events.collect_joining(
@@ -152,7 +156,7 @@ class GroupReforming:
                     self._check_progress(joined, failures)
                 self._connect()
                 return joined
-            except WorkerFailed as failed:
+            except RankFailed as failed:
                 failures, is_prepared = {failed.rank: failed.error}, False
                 self._check(failures)
                 dead.add(failed.rank)  # to those, if any, that were not started for its sake
@@ -164,13 +168,16 @@ class GroupReforming:
             try:
                 if rank not in told and self._backend.waits_in_vain(self._group, rank):
                     error = WorkerHungError(f"rank {rank} waits for an operation that was ended")
-                    raise WorkerFailed(rank, error)
+                    raise RankFailed(rank, error)
             except (SkateError, WorkerHungError):
                 self._group.failures.pop(rank, None)  # its pending answer tells of it
 
     def _check(self, failures: dict[int, BaseException]) -> None:
         replaceable = self._events.stage == STEPS and len(failures) < len(self._group)
         if not replaceable or not all(map(has_died, failures.values())):
+            raise WorkersFailed(failures)
+        unreached = [r for r, e in failures.items() if isinstance(e, ActorUnavailableError)]
+        if not self._group.can_spare(unreached):  # a newcomer might wait for a node that is lost
             raise WorkersFailed(failures)
         if not self._may_replace(failures):
             raise WorkersFailed(failures)
@@ -185,21 +192,42 @@ class GroupReforming:
             raise WorkersFailed(failures)
 
     def _interrupt(self, dead: set[int]) -> None:
-        """Whatever the others wait for, it will not come."""
+        """Wake the others from whatever they wait for: it will not come."""
         self._number += 1
         alive = [rank for rank in range(len(self._group)) if rank not in dead]
         calls = [self._group.workers[rank].interrupt.remote(self._number) for rank in alive]
         calls += self._backend.on_interrupt(self._group, alive)
         skate.wait(calls, num_returns=len(calls), timeout=INTERRUPT_SECONDS)
 
-    def _start(self, dead: set[int]) -> None:
+    def _start(
+        self,
+        dead: set[int],
+        joined: dict[int, Event],
+        told: dict[int, int],
+        failures: dict[int, BaseException],
+    ) -> None:
         self._events.forget(dead)
-        for rank in dead:
-            self._group.replace(rank)
+        lost = {rank for rank in dead if not self._group.replace(rank)}
+        if not self._group.can_spare(lost):
+            raise WorkersFailed(failures)
+        if lost:
+            self._leave_out(lost, dead, joined, told)
         try:
             self.datasets = self._prepare(dead)
         except (SkateError, WorkerHungError) as error:
             raise self._failed(error) from error
+
+    def _leave_out(
+        self, lost: set[int], dead: set[int], joined: dict[int, Event], told: dict[int, int]
+    ) -> None:
+        """Have no worker where there is no room for one any more."""
+        moved = self._group.leave_out(lost)
+        self._events.renumber(moved)
+        still = {moved[rank] for rank in dead - lost}
+        dead.clear()
+        dead.update(still)
+        _renumber(joined, moved)
+        _renumber(told, moved)
 
     def _connect(self) -> None:
         try:
@@ -209,8 +237,8 @@ class GroupReforming:
             skate.wait(self._backend.on_interrupt(self._group, everybody), timeout=1.0)
             raise self._failed(error) from error
 
-    def _failed(self, error: Exception) -> WorkerFailed:
-        """Somebody has died, which may not be the one who says so."""
+    def _failed(self, error: Exception) -> RankFailed:
+        """Find out who has died, which may not be the one who says so."""
         try:
             self._group.gather([worker.ping.remote() for worker in self._group.workers])
         except (SkateError, WorkerHungError) as death:
@@ -218,7 +246,14 @@ class GroupReforming:
         failures, self._group.failures = self._group.failures, {}
         died = {rank: e for rank, e in failures.items() if has_died(e)} or failures
         rank = next(iter(died), 0)
-        return WorkerFailed(rank, died.get(rank, error))
+        return RankFailed(rank, died.get(rank, error))
+
+
+def _renumber(known: dict[int, Known], moved: dict[int, int]) -> None:
+    """Have what is known of workers by the ranks that they have now."""
+    now = {moved[rank]: value for rank, value in known.items() if rank in moved}
+    known.clear()
+    known.update(now)
 
 
 STUCK_SECONDS = 5.0  # after which it is looked whether a worker that does not join ever will

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 from enum import Enum
 
+from skate._core.enumerations import looked_up_by_value
 from skate._run.checkpoint import Checkpoint
 from skate._run.ledger import Ledger
 from skate._run.reporting import Metrics
@@ -17,6 +18,7 @@ from skate._run.validation import ReportedCheckpointStatus
 FIRST_LOOK_SECONDS, LONGEST_LOOK_SECONDS = 0.05, 2.0  # between looks at the run's folder
 
 
+@looked_up_by_value
 class CheckpointConsistencyMode(Enum):
     """Say until when `get_all_reported_checkpoints` waits.
 

@@ -47,7 +47,7 @@ class Shard(DataIterator):
         self._iteration: object = None
 
     def _place(self) -> dict[str, object] | None:
-        """Where the loop is in its epoch; None between two epochs."""
+        """Return where the loop is in its epoch; None between two epochs."""
         reads = self._iteration is not None
         rows, deals = (self.position, self._dealt) if reads else (self._skip, self._deals)
         if not rows and not deals:
@@ -145,7 +145,7 @@ class Shard(DataIterator):
                 self._iteration, self.position = None, 0
 
     def get_context(self) -> DataContext:
-        """The settings that the dataset is executed with."""
+        """Return the settings that the dataset is executed with."""
         return self._context or self._part.get_context()
 
     def schema(self) -> Any:
@@ -155,12 +155,12 @@ class Shard(DataIterator):
         return self._part.stats()
 
     def world_size(self) -> int:
-        """How many parts there are."""
+        """Return how many parts there are."""
         return int(getattr(self._part, "world_size", lambda: 1)())
 
     def __getattr__(self, name: str) -> Any:
-        """Until Ray 2.3 a shard was a Dataset. What only those can do is done with the rows of one
-        epoch, in which all workers of the group take part."""
+        """Do what only a Dataset can, which a shard was until Ray 2.3, with the rows of one epoch,
+        in which all workers of the group take part."""
         from skate.data.dataset import Dataset
 
         if name.startswith("_") or not callable(getattr(Dataset, name, None)):
@@ -172,7 +172,7 @@ class Shard(DataIterator):
 
 
 def with_options(dataset: Iterating, options: Any) -> Iterating:
-    """The dataset with other `execution_options`, if they are given, than its own settings say."""
+    """Return the dataset with other `execution_options`, if given, than its own settings say."""
     context = dataset._settings().copy()
     if options is not None:
         context.execution_options = options
@@ -180,7 +180,8 @@ def with_options(dataset: Iterating, options: Any) -> Iterating:
 
 
 def _rows_each(options: dict[str, Any]) -> int | None:
-    """Rows per batch; None where the rows that were read are not the first ones of the epoch."""
+    """Return the rows per batch; None where those that were read are not the first of the
+    epoch."""
     if options.get("local_shuffle_buffer_size"):
         return None
     size: int | None = options.get("batch_size", 256)
@@ -190,7 +191,7 @@ def _rows_each(options: dict[str, Any]) -> int | None:
 def going_on(
     shares: list[dict[str, object]], before: list[dict[str, Any]] | None
 ) -> list[dict[str, Any]]:
-    """The datasets of all workers, from where those before them were."""
+    """Set up the datasets of all workers, from where those before them were."""
     return [
         {name: _shard(part, _places(name, before or []), rank) for name, part in share.items()}
         for rank, share in enumerate(shares)
@@ -198,7 +199,7 @@ def going_on(
 
 
 def _places(name: str, before: list[dict[str, Any]]) -> list[Place | None]:
-    """Where each rank was in a dataset. Folders of earlier versions have its rows only."""
+    """Return where each rank was in a dataset. Folders of earlier versions have its rows only."""
     found = [ranks.get(name) for ranks in before]
     return [
         {"rows": place, "parts": len(before), "deals": []} if isinstance(place, int) else place
@@ -209,7 +210,7 @@ def _places(name: str, before: list[dict[str, Any]]) -> list[Place | None]:
 def _start(
     part: DataIterator, places: Sequence[Place | None], rank: int
 ) -> tuple[int, list[RowsByPart]]:
-    """How many rows of a part to leave out, and which deals there were before its rows."""
+    """Return how many rows of a part to leave out, and which deals there were before its rows."""
     first = next((place for place in places if place is not None), None)
     if first is None or not part._keeps_order():
         return 0, []
@@ -220,7 +221,8 @@ def _start(
 
 
 def _shard(part: object, places: Sequence[Place | None], rank: int) -> Any:
-    """Whatever else a DataConfig of the user's own has given is left alone."""
+    """Make a worker's shard; whatever else a DataConfig of the user's own has given is left
+    alone."""
     if not isinstance(part, DataIterator):
         return part
     inner, context = (part._part, part._context) if isinstance(part, Shard) else (part, None)

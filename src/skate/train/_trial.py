@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from skate.train.base_trainer import BaseTrainer
 
 WORKERS = "workers-"  # begins the name of a folder that is there while they run
-CHANGEABLE = ("train_loop_config", "scaling_config", "datasets", "params", "run_config")
+CHANGEABLE = ("train_loop_config", "scaling_config", "datasets", "params")
 
 
 class TrainerTrial:
@@ -42,7 +42,8 @@ class TrainerTrial:
         self.__name__ = type(trainer).__name__
 
     def default_resource_request(self, config: Config) -> Any:
-        """The resources of its workers, with what the trial's configuration says about them."""
+        """Return the resources of its workers, with what the trial's configuration says about
+        them."""
         own = self.trainer.scaling_config
         scaling = config.get("scaling_config", own)
         if isinstance(scaling, Mapping):
@@ -78,8 +79,8 @@ class TrainerTrial:
 
 
 def _own_folder(session: RunSession) -> tempfile.TemporaryDirectory[str]:
-    """In the trial's folder, if that is on this machine. What an attempt that was killed has left
-    there is deleted."""
+    """Make a folder for the run in the trial's, if that is on this machine. What an attempt that
+    was killed has left there is deleted."""
     place = session.info.trial_dir
     if not place or not os.path.isdir(place):
         return tempfile.TemporaryDirectory(prefix=WORKERS, dir=scratch_dir())
@@ -90,6 +91,12 @@ def _own_folder(session: RunSession) -> tempfile.TemporaryDirectory[str]:
 
 def check_names(trainer: BaseTrainer, names: Iterable[str]) -> None:
     """Refuse what is no parameter of a trainer, in a trial's configuration or a search space."""
+    names = list(names)
+    if "run_config" in names:
+        raise ValueError(
+            "run_config is the same for all trials, so it cannot be tuned: give it to the Tuner, "
+            "Tuner(trainer, run_config=RunConfig(…))"
+        )
     unknown = [name for name in names if name not in CHANGEABLE and not hasattr(trainer, name)]
     if unknown:
         raise ValueError(
@@ -99,7 +106,7 @@ def check_names(trainer: BaseTrainer, names: Iterable[str]) -> None:
 
 
 def changed(trainer: BaseTrainer, config: Config) -> BaseTrainer:
-    """A copy of the trainer with what the trial's configuration says."""
+    """Copy the trainer with what the trial's configuration says."""
     check_names(trainer, config)
     fresh = copy.copy(trainer)
     for name, value in config.items():
@@ -136,7 +143,7 @@ def scaled(scaling: ScalingConfig, resources: Any) -> ScalingConfig:
 
 
 def _merged(before: dict[str, object], changes: dict[str, object]) -> dict[str, Any]:
-    """The changes go into dicts inside of dicts."""
+    """Merge changes into dicts inside of dicts."""
     merged = dict(before)
     for name, value in changes.items():
         inner = before.get(name)

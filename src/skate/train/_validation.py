@@ -70,7 +70,7 @@ class Validator:
         self.ask(checkpoint, task, line)
 
     def outcomes(self) -> list[tuple[Checkpoint, Line]]:
-        """The validations that have ended since this was last asked."""
+        """Return the validations that have ended since this was last asked."""
         found = []
         with contextlib.suppress(queue.Empty):
             while True:

@@ -74,8 +74,8 @@ class View:
             self._checkpoints += 1
 
     def waiting(self, missing: list[int], found: dict[int, Any], seconds: float) -> None:
-        """Nothing has come for a while. That some ranks are here and others are not is worth a
-        word; that all compute is not."""
+        """Show that nothing has come for a while. That some ranks are here and others are not is
+        worth a word; that all compute is not."""
         state = f"waiting for {_ranks(missing)}" if found else "training"
         if self._live is not None:
             self._draw(state)
@@ -113,7 +113,7 @@ class View:
             self._say(f"resources have come or gone: going on with {size} workers")
 
     def goes_on(self, checkpoint: str) -> None:
-        """The folder of the run has one already."""
+        """Say that the run goes on, as its folder has a checkpoint already."""
         if self._verbose:
             self._say(
                 f"run {self._name!r} goes on from {checkpoint}; give another name to begin anew"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import cloudpickle
 
+from skate._core.nearest import SpelledOut
 from skate._run.checkpoint import Checkpoint, check_metadata
 from skate._run.config import CheckpointConfig, RunConfig
 from skate._run.config_checks import WrongKindError, as_config
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["BaseTrainer", "TrainingFailedError"]
 
 
-class BaseTrainer:
+class BaseTrainer(SpelledOut):
     """Train in a worker process: the base for trainers of one's own.
 
     Override `training_loop`, which runs in a worker process and calls `train.report`. `setup` and
@@ -85,7 +86,7 @@ class BaseTrainer:
         self.metadata: dict[str, Any] = metadata or {}
 
     def setup(self) -> None:
-        """Before anything else in the worker."""
+        """Set up what the trainer needs, before anything else in the worker."""
 
     def preprocess_datasets(self) -> None:
         """Transform the datasets with the preprocessor."""
@@ -167,7 +168,7 @@ class BaseTrainer:
         return Storage.at(path, storage_filesystem).exists(TRAINER_FILE)
 
     def _saving_as(self, keep: CheckpointConfig) -> tuple[BaseTrainer, CheckpointConfig]:
-        """A trainer that saves as often as a search asks for, and what is left of that."""
+        """Return a trainer that saves as often as a search asks for, and what is left of that."""
         return self, keep
 
     def as_trainable(self) -> Any:
@@ -193,7 +194,7 @@ class BaseTrainer:
 
 
 def in_folder(run_config: RunConfig, storage: Storage) -> RunConfig:
-    """The configuration of a run that goes on there."""
+    """Return the configuration of a run that goes on in this folder."""
     place, _, name = storage.path.rpartition("/")
     return replace(
         run_config,
@@ -204,14 +205,14 @@ def in_folder(run_config: RunConfig, storage: Storage) -> RunConfig:
 
 
 def saved_trainer(storage: Storage, allow_pickle: bool) -> dict[str, Any]:
-    """What is kept of the trainer of a run: its parameters, each pickled, in "kept"."""
+    """Read what is kept of the trainer of a run: its parameters, each pickled, in "kept"."""
     place = f"{storage.path}/{TRAINER_FILE}"
     saved: dict[str, Any] = unpickle(storage.read(TRAINER_FILE), place, allow_pickle)
     return saved
 
 
 def _trainer_in(storage: Storage, allow_pickle: bool) -> Any:
-    """The trainer whose own loop was run there, if one was."""
+    """Return the trainer whose own loop was run there, if one was."""
     if not storage.exists(TRAINER_FILE):
         return None
     loop = saved_trainer(storage, allow_pickle)["kept"]["train_loop_per_worker"]

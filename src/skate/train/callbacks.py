@@ -33,15 +33,15 @@ class TrainingCallback:
     """Override what is of interest. Later versions may pass more arguments: take `**info`."""
 
     def start_training(self, logdir: str, config: Config, **info: object) -> None:
-        """A run begins, in this folder."""
+        """Hear that a run begins, in this folder."""
 
     def handle_result(self, results: list[ResultRow], **info: object) -> None:
-        """All workers have reported: one dict each."""
+        """Hear that all workers have reported: one dict each."""
 
     def finish_training(
         self, error: bool = False, run_dir: str | None = None, **info: object
     ) -> None:
-        """A run is over."""
+        """Hear that a run is over."""
 
 
 class PrintCallback(TrainingCallback):

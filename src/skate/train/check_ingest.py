@@ -29,7 +29,7 @@ def make_local_dataset_iterator(
     preprocessor: Preprocessor | None,
     dataset_config: DataConfig | Mapping[str, object] | None,
 ) -> Any:
-    """A dataset as the only worker of a training would get it, to look at without training."""
+    """Return a dataset as the only worker of a training would get it, to look at it alone."""
     if in_session():
         raise RuntimeError(
             "make_local_dataset_iterator() is for outside of training: use get_dataset_shard()"
@@ -40,7 +40,7 @@ def make_local_dataset_iterator(
 
 
 def reading(num_epochs: int, batch_size: int | None) -> Any:
-    """A loop that reads."""
+    """Make a loop that only reads, and reports how long each epoch took."""
 
     def loop() -> None:
         shard = get_dataset_shard("train")

@@ -13,7 +13,7 @@ def barrier() -> None:
 
 
 def broadcast_from_rank_zero(data: object) -> Any:
-    """What rank 0 gives, on all workers. It must be possible to pickle it."""
+    """Return what rank 0 gives, on all workers. It must be possible to pickle it."""
     return _session("broadcast_from_rank_zero()").meet(data)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import cloudpickle
 
+from skate._core import notices
 from skate._core.errors import without_own_frames
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import CheckpointConfig, FailureConfig, RunConfig
@@ -96,7 +97,12 @@ class DataParallelTrainer(BaseTrainer):
         metadata: dict[str, Any] | None = None,
         validation_config: ValidationConfig | None = None,
     ) -> None:
-        takes_config(train_loop_per_worker)
+        if not takes_config(train_loop_per_worker) and train_loop_config:
+            notices.once(
+                f"config of {train_loop_per_worker!r}",
+                "the training loop takes no argument, and so does not see its train_loop_config: "
+                f"write def {getattr(train_loop_per_worker, '__name__', 'loop')}(config)",
+            )
         if train_loop_config is not None and not isinstance(train_loop_config, Mapping):
             raise TypeError(
                 "train_loop_config is a dict, which train_loop_per_worker gets; "
@@ -281,7 +287,7 @@ class DataParallelTrainer(BaseTrainer):
 
     @classmethod
     def _by_our_names(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """What is given, the configuration of the back end under that name."""
+        """Return what is given, the configuration of the back end under that name."""
         own = {*cls._kept, "datasets"}
         parameters = inspect.signature(cls.__init__).parameters
         theirs = {name for name in parameters if name.endswith("_config")} - own

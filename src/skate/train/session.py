@@ -35,25 +35,25 @@ __all__ = [
 
 
 def get_experiment_name() -> str:
-    """The run's name."""
+    """Return the run's name."""
     return get_context().get_experiment_name()
 
 
 def get_trial_name() -> str:
-    """The name of this trial, or of the run."""
+    """Return the name of this trial, or of the run."""
     return get_context().get_trial_name()
 
 
 def get_trial_id() -> str:
-    """What identifies this trial, or the run."""
+    """Return what identifies this trial, or the run."""
     return get_context().get_trial_id()
 
 
 def get_trial_resources() -> Any:
-    """The resources of this trial, or of the run."""
+    """Return the resources of this trial, or of the run."""
     return get_context().get_trial_resources()
 
 
 def get_trial_dir() -> str:
-    """The folder of this trial, or of the run."""
+    """Return the folder of this trial, or of the run."""
     return get_context().get_trial_dir()

@@ -83,7 +83,7 @@ class Trainer:
         self._hook, self._started = initialization_hook, True
 
     def shutdown(self) -> None:
-        """No more runs; one that is under way ends at its next report."""
+        """End this trainer: no more runs; one that is under way ends at its next report."""
         self._started = False
         if self._tap is not None:
             self._tap.stopped.set()
@@ -163,7 +163,7 @@ class Trainer:
         return TrainingIterator(trainer.fit, self._tap)
 
     def _next_run(self) -> int:
-        """The folder of an earlier program's run is not to be gone on with."""
+        """Find the next number whose folder no earlier program has used: that run is over."""
         number = self._runs + 1
         while (self.logdir / f"run_{number:03d}").exists():
             number += 1
@@ -216,18 +216,18 @@ class Trainer:
     def load_checkpoint_from_path(
         checkpoint_file_path: str | os.PathLike[str],
     ) -> dict[str, Any]:
-        """The values of a checkpoint."""
+        """Read the values of a checkpoint."""
         return Checkpoint(os.fspath(checkpoint_file_path)).to_dict()
 
     # -- other uses -----------------------------------------------------------------------------
 
     def to_tune_trainable(self, train_func: Callable[..., object], dataset: Any = None) -> Any:
-        """A trainable for `tune.run`, whose configuration is that of the loop."""
+        """Make a trainable for `tune.run`, whose configuration is that of the loop."""
         self._check_not_started("to_tune_trainable")
         return _LoopTrial(self._trainer(train_func, dataset))
 
     def to_worker_group(self, train_cls: type, *args: Any, **kwargs: Any) -> TrainWorkerGroup:
-        """Actors of one's own class whose processes have found each other."""
+        """Start actors of one's own class whose processes have found each other."""
         self._check_not_started("to_worker_group")
         return TrainWorkerGroup(self._scaling, self._backend, train_cls, args, kwargs)
 

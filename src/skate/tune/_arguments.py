@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 
 def accepted(function: Callable[..., object], given: Mapping[str, object]) -> dict[str, object]:
-    """Those of the given arguments that the function takes."""
+    """Pick those of the given arguments that the function takes."""
     parameters = inspect.signature(function).parameters.values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return dict(given)

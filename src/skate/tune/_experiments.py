@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
+from skate._core import notices
 from skate._run.config import FailureConfig, RunConfig
 from skate._run.config_checks import as_config
 from skate._run.types import Config
 from skate.tune.experiment.experiment import Experiment
 from skate.tune.search.search_algorithm import WITHOUT_END
+from skate.tune.trainable._calls import free_parameters
 from skate.tune.tune_config import TuneConfig
 
 
 def make_experiment(
     trainable: object, space: Config | None, tuning: TuneConfig, run: RunConfig, **more: Any
 ) -> Experiment:
-    """What is run, on which space, where, and with which limits."""
+    """Make the experiment: what is run, on which space, where, and with which limits."""
+    _check_space_is_seen(trainable, space)
     samples = tuning.num_samples
     failure = as_config(FailureConfig, run.failure_config)
     if failure.restart != "group":
@@ -41,3 +45,14 @@ def make_experiment(
         max_failures=failure.max_failures,
         **more,
     )
+
+
+def _check_space_is_seen(trainable: object, space: Config | None) -> None:
+    """Warn where all trials would be the same, because the function does not take its values."""
+    if space and inspect.isfunction(trainable) and not free_parameters(trainable):
+        name = trainable.__name__
+        notices.once(
+            f"space of {trainable!r}",
+            f"{name}() takes no argument, and so its trials do not see what was chosen for them "
+            f"({', '.join(map(str, space))}): write def {name}(config)",
+        )

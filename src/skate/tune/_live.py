@@ -29,7 +29,7 @@ class LiveReporter(TuneReporterBase):
 
     @staticmethod
     def usable() -> bool:
-        """Whether somebody would see it."""
+        """Return whether somebody would see a live view, and `rich` is there to draw it."""
         import sys
 
         return (is_terminal(sys.stdout) or in_notebook()) and is_installed("rich")
@@ -54,7 +54,8 @@ class LiveReporter(TuneReporterBase):
             self._live = None
 
     def _drawing(self, trials: list[Trial], cut: bool = True, width: int = 120) -> object:
-        """With long lines cut, or not, and the columns that fit."""
+        """Draw the table of trials with the columns that fit, and the lines below it, cut or in
+        full."""
         from rich.console import Group
         from rich.table import Table
         from rich.text import Text
@@ -77,7 +78,8 @@ class LiveReporter(TuneReporterBase):
         return Group(*lines, table, Text(rest))
 
     def _time_left(self, trials: list[Trial]) -> str:
-        """From how long the finished trials took."""
+        """Tell the time passed, and estimate what is left from how long the finished trials
+        took."""
         total = self._total_samples or len(trials)
         done = sum(trial.is_finished() for trial in trials)
         passed = time.time() - self._start_time

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def text_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A table with a frame."""
+    """Draw a table with a frame, as text."""
     columns = [_column(name, [row[i] for row in rows]) for i, name in enumerate(headers)]
     frame = "+".join("-" * (len(column[0]) + 2) for column in columns)
     lines = [f"| {' | '.join(cells)} |" for cells in zip(*columns, strict=True)]
@@ -14,7 +14,7 @@ def text_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def _column(name: str, values: list[object]) -> list[str]:
-    """The header and the cells, all of the same width."""
+    """Pad the header and the cells of a column to one width, numbers aligned at their point."""
     known = [value for value in values if value is not None and value != ""]
     numeric = bool(known) and all(_is_number(value) for value in known)
     cells = [_cell(value, numeric) for value in values]
@@ -38,7 +38,7 @@ def _cell(value: object, numeric: bool) -> str:
 
 
 def _decimals(cell: str) -> int:
-    """How many characters are behind the point; -1 for whole numbers."""
+    """Count the characters behind the point or before the exponent; -1 for whole numbers."""
     place = cell.rfind(".")
     if place < 0:
         place = cell.lower().rfind("e")

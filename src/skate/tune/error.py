@@ -6,6 +6,7 @@ from typing import Any
 
 from skate._run.errors import NothingToRestoreError
 from skate.exceptions import SkateError
+from skate.tune.result import DEFAULT_METRIC
 
 
 class TuneError(SkateError):
@@ -39,6 +40,10 @@ class TuneTrialError(RuntimeError):
 
 class NothingToTakeUpError(TuneError, NothingToRestoreError):
     """There is no search to take up at this place."""
+
+
+class ExperimentLeftOutError(TuneError, ValueError):
+    """A folder has trials of an experiment that was not given again."""
 
 
 class TrialTimeoutError(TuneError, TimeoutError):
@@ -81,12 +86,19 @@ class MissingMetricError(TuneError, ValueError):
     """A trial has reported results without the metric that is optimised."""
 
     def __init__(self, metric: str, trial: object, result: object) -> None:
-        super().__init__(metric, str(trial), sorted(result))  # type: ignore[call-overload]
+        from skate._run.reporting import AUTOMATIC
+
+        names = [name for name in sorted(result) if name.split("/")[0] not in AUTOMATIC]  # type: ignore[call-overload]
+        super().__init__(metric, str(trial), names)
         self.metric = metric
 
     def __str__(self) -> str:
         metric, trial, names = self.args
+        if names == [DEFAULT_METRIC]:
+            hint = f"it returned a plain value, which has no name: return {{{metric!r}: value}}"
+        else:
+            hint = f"it has {names}. Report it, or change the `metric` of TuneConfig"
         return (
             f"Trial {trial} returned a result which did not include the metric {metric!r} that is "
-            f"optimised; it has {names}. Report it, or change the `metric` of TuneConfig"
+            f"optimised; {hint}"
         )

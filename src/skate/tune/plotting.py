@@ -25,7 +25,7 @@ _ORDERS = 100  # from here on, the largest by the smallest value, an axis is log
 def draw_grid(
     analysis: ExperimentAnalysis, metric: str | None = None, mode: str | None = None
 ) -> Any:
-    """A figure with three plots."""
+    """Draw a figure with three plots: the metric's curves, importances, parallel coordinates."""
     pyplot = try_import("matplotlib.pyplot", "plot")
     metric, mode = analysis._metric(metric), analysis._mode(mode)
     figure, (curves, importance, parallel) = pyplot.subplots(1, 3, figsize=(18, 5))
@@ -55,7 +55,7 @@ def _curves(axes: Axes, analysis: ExperimentAnalysis, metric: str) -> None:
 def _table(
     analysis: ExperimentAnalysis, metric: str
 ) -> tuple[list[str], list[list[Any]], list[float]]:
-    """The searched parameters of all trials that have a value, and these values."""
+    """Return the searched parameters of all trials that have a value, and these values."""
     last = {t: t.metric_analysis[metric]["last"] for t in analysis.trials if _has(t, metric)}
     names = list(dict.fromkeys(name for trial in last for name in trial.evaluated_params))
     points = []
@@ -71,7 +71,7 @@ def _has(trial: Trial, metric: str) -> bool:
 
 
 def _simple(value: object) -> Any:
-    """Numbers as such, everything else as a text."""
+    """Return numbers as such, everything else as a text."""
     value = plain(value)
     return value if isinstance(value, (int, float)) else str(value)
 
@@ -83,7 +83,7 @@ def _importance(axes: Axes, names: list[str], points: Any, values: list[float]) 
 
 
 def _importances(names: list[str], points: Any, values: list[float]) -> dict[str, float]:
-    """By Optuna where it is installed and has enough to go on; else by rank correlation."""
+    """Rate each parameter: by Optuna, if it is there with enough to go on, else by rank."""
     if is_installed("optuna") and len(values) >= 4:
         try:
             return _by_optuna(names, points, values)
@@ -125,7 +125,7 @@ def _by_optuna(names: list[str], points: Any, values: list[float]) -> dict[str, 
 
 
 def _number(value: Any, points: Any, column: int) -> float:
-    """Numbers as they are, other values by their place among all."""
+    """Return numbers as they are, other values by their place among all."""
     if isinstance(value, (int, float)):
         return float(value)
     return float(sorted({str(p[column]) for p in points}).index(str(value)))
@@ -143,7 +143,7 @@ def _rank_correlation(xs: list[float], ys: list[float]) -> float:
 def _parallel(
     axes: Axes, names: list[str], points: Any, values: list[float], metric: str, mode: str
 ) -> None:
-    """One line per trial through all parameters to the metric; the better, the bluer."""
+    """Draw one line per trial through all parameters to the metric; the better, the bluer."""
     columns = [[_number(p[i], points, i) for p in points] for i in range(len(names))]
     scaled = [_to_unit(column) for column in [*columns, list(values)]]
     for number in range(len(values)):
@@ -164,7 +164,7 @@ def _label(value: object) -> str:
 
 
 def _to_unit(column: list[float]) -> list[float]:
-    """From 0 to 1, by orders of magnitude where the values have several."""
+    """Scale to 0 … 1, by orders of magnitude where the values have several."""
     low, high = min(column, default=0.0), max(column, default=1.0)
     if low > 0 and high / low > _ORDERS:
         return _to_unit([math.log(value) for value in column])

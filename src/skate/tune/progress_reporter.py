@@ -238,7 +238,7 @@ class TuneReporterBase(ProgressReporter):
         return found
 
     def _shown_metrics(self, trials: list[Trial]) -> dict[str, Any]:
-        """Those that somebody has reported, and a few that nobody asked for."""
+        """Choose the metrics that somebody has reported, and a few that nobody asked for."""
         reported: ResultRow = {}
         for trial in trials:
             reported.update(trial.last_result)
@@ -247,12 +247,10 @@ class TuneReporterBase(ProgressReporter):
         shown: dict[str, Any] = {k: v for k, v in self._metrics.items() if k in reported}
         if self._metric and self._metric in reported:
             shown.setdefault(self._metric, None)
-        for name, value in reported.items():
+        for name in _numbers(reported):
             if len(shown) >= len(self._metrics) + self._infer_limit:
                 break
-            number = plain(value)
-            if name not in AUTOMATIC and type(number) in (int, float):
-                shown.setdefault(name, None)
+            shown.setdefault(name, None)
         return shown
 
     def _parameter(self, name: str) -> Callable[[Trial], Any]:
@@ -298,22 +296,28 @@ class TuneReporterBase(ProgressReporter):
 
     def _best_line(self, trials: list[Trial], brief: bool = False) -> str:
         """Name the best trial so far; with all digits, unless it is to be brief."""
-        if not self._metric or self._mode not in ("min", "max"):
+        metric = self._metric or self._only_metric(trials)
+        if not metric or self._mode not in ("min", "max"):
             return ""
-        best = best_of(trials, self._metric, self._mode)
+        best = best_of(trials, metric, self._mode)
         if best is None:
             return ""
-        value = lookup(best.last_result, self._metric)
+        value = lookup(best.last_result, metric)
         shown = self._parameters or best.evaluated_params or best.config
         parameters = {name: self._parameter(name)(best) for name in shown}
         if brief:
             chosen = ", ".join(f"{k}={short_number(plain(v))}" for k, v in parameters.items())
             number = short_number(plain(value))
-            return f"Current best trial: {best.trial_id} with {self._metric}={number} and {chosen}"
+            return f"Current best trial: {best.trial_id} with {metric}={number} and {chosen}"
         return (
-            f"Current best trial: {best.trial_id} with {self._metric}={value} and "
+            f"Current best trial: {best.trial_id} with {metric}={value} and "
             f"parameters={parameters}"
         )
+
+    def _only_metric(self, trials: list[Trial]) -> str | None:
+        """Return the metric that nobody has named and all mean: trials report a single one."""
+        found = {name for trial in trials for name in _numbers(trial.last_result)}
+        return found.pop() if len(found) == 1 else None
 
 
 class CLIReporter(TuneReporterBase):
@@ -366,10 +370,19 @@ def headline(trials: Sequence[Trial], total: int | None) -> str:
 
 
 def best_of(trials: Sequence[Trial], metric: str, mode: str) -> Trial | None:
-    """The trial with the best last value."""
+    """Find the trial with the best last value; None if no trial has one."""
     sign = -1 if mode == "max" else 1
-    scored = [trial for trial in trials if metric in trial.metric_analysis]
+    scored = [trial for trial in trials if lookup(trial.last_result, metric) is not None]
     return min(scored, key=lambda trial: _score(trial, metric, sign), default=None)
+
+
+def _numbers(result: ResultRow) -> list[str]:
+    """Name the numbers that a program has reported itself."""
+    return [
+        name
+        for name, value in result.items()
+        if name not in AUTOMATIC and type(plain(value)) in (int, float)
+    ]
 
 
 def _score(trial: Trial, metric: str | None, sign: int) -> float:

@@ -40,7 +40,7 @@ def register_trainable(name: str, trainable: object, warn: bool = True) -> None:
 
 
 def get_trainable_cls(name: str) -> Any:
-    """The trainable of that name."""
+    """Look up the trainable of that name."""
     if name not in _trainables:
         raise TuneError(
             f"there is no trainable {name!r}; registered are {sorted(_trainables)}: register it "
@@ -50,7 +50,7 @@ def get_trainable_cls(name: str) -> Any:
 
 
 def is_registered(name: str) -> bool:
-    """Whether there is a trainable of that name."""
+    """Return whether there is a trainable of that name."""
     return name in _trainables
 
 
@@ -70,7 +70,7 @@ def register_env(name: str, env_creator: Callable[..., object]) -> None:
 
 
 def get_env(name: str) -> Callable[..., Any]:
-    """The function that makes the environment of that name."""
+    """Look up the function that makes the environment of that name."""
     if name not in _environments:
         raise ValueError(f"there is no environment {name!r}; there are {sorted(_environments)}")
     return _environments[name]

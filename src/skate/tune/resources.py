@@ -26,5 +26,5 @@ class Resources:
     custom_resources: dict[str, float] = field(default_factory=dict)
 
     def as_placement_group_factory(self) -> PlacementGroupFactory:
-        """The same in today's words."""
+        """Make the bundles that say the same in today's words."""
         return resource_dict_to_pg_factory({k: v for k, v in asdict(self).items() if v})

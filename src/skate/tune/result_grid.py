@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from skate._run.reporting import AUTOMATIC
 from skate._run.result import Result
+from skate._run.values import flatten
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,14 +85,25 @@ class ResultGrid:
                     )
         trial = analysis.get_best_trial(metric, mode, scope, filter_nan_and_inf)
         if trial is None:
-            errors = self.errors
-            failed = f" {len(errors)} of {len(self)} trials failed, see .errors." if errors else ""
-            raise RuntimeError(
-                f"No best trial found for the given metric: {metric or analysis.default_metric}. "
-                f"No trial has reported it, or all values are NaN or infinite "
-                f"(filter_nan_and_inf=False takes these as well).{failed}"
-            ) from (errors[0] if errors else None)
+            raise self._no_best(str(metric or analysis.default_metric)) from next(
+                iter(self.errors), None
+            )
         return self._result(trial)
+
+    def _no_best(self, metric: str) -> RuntimeError:
+        known = {name for trial in self._trials for name, _ in flatten(trial.last_result)}
+        reported = sorted(name for name in known if name.partition("/")[0] not in AUTOMATIC)
+        if metric in known:
+            reason = (
+                "All values are NaN or infinite; filter_nan_and_inf=False takes these as well."
+            )
+        else:
+            reason = f"No trial has reported it; reported were {reported or 'no metrics'}."
+        errors = self.errors
+        failed = f" {len(errors)} of {len(self)} trials failed, see .errors." if errors else ""
+        return RuntimeError(
+            f"No best trial found for the given metric: {metric}. {reason}{failed}"
+        )
 
     def get_dataframe(
         self, filter_metric: str | None = None, filter_mode: str | None = None

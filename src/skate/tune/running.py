@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import datetime
 import inspect
@@ -11,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
+from skate._core.plain_errors import failing_plainly
 from skate._run.callbacks import Callback
 from skate._run.config import CheckpointConfig, FailureConfig, RunConfig, SyncConfig
 from skate._run.config_checks import default_storage_path
@@ -21,6 +23,7 @@ from skate.tune._experiments import make_experiment
 from skate.tune._older_spellings import changed, in_todays_words
 from skate.tune.analysis.experiment_analysis import ExperimentAnalysis
 from skate.tune.error import NothingToTakeUpError
+from skate.tune.execution.experiment_group import takes_groups
 from skate.tune.execution.launch import execute, raise_if_failed
 from skate.tune.experiment.experiment import Experiment, as_experiments, is_default_name
 from skate.tune.experiment.state_file import STATE_FILE
@@ -44,6 +47,7 @@ _RESUME = {
 }
 
 
+@failing_plainly
 def run(
     run_or_experiment: object,
     *,
@@ -83,7 +87,8 @@ def run(
     Args:
         run_or_experiment: A function of a configuration, a `Trainable`, a trainer, the name of a
             registered one; or an `Experiment`, or a list of them, which say themselves what they
-            run, on which space, where and with which limits.
+            run, on which space, where and with which limits. The trials of several run side by
+            side; with a searcher, which knows one, one experiment runs after the other.
         name: The name of the experiment's folder; by default the trainable's name and the date.
         metric: The reported metric to optimise.
         mode: Whether a larger value is better, "max", or a smaller one, "min".
@@ -110,7 +115,8 @@ def run(
             without end.
         fail_fast: Whether the first failure ends everything; "raise" raises it.
         restore: The place of a checkpoint that all trials begin with.
-        resume: Whether to take up the experiment of this name; "AUTO" if there is one.
+        resume: Whether to take up the experiment of this name; "AUTO" if there is one. Objects
+            of `config` (datasets, references) take the place of those that its trials had.
         resume_config: What becomes of its trials, by how they had ended.
         reuse_actors: Whether instances of a `Trainable` go on with the next trial; `False` gives
             each trial a process of its own.
@@ -139,14 +145,14 @@ def run(
         experiments = as_experiments(run_or_experiment)
     else:
         experiments = [_experiment(given, tuning, place, resuming)]
-    analysis = _one_after_the_other(experiments, tuning, place, resuming, resume)
+    analysis = _run_all(experiments, tuning, place, resuming, resume)
     if raise_on_failed_trial:
         raise_if_failed(analysis)
     return analysis
 
 
 def _configs(given: Mapping[str, Any]) -> tuple[TuneConfig, RunConfig]:
-    """Most arguments of `run` are called as those of a Tuner's configurations."""
+    """Make a Tuner's configurations of the arguments of `run`, most of which are called alike."""
     failures = {name: given[name] for name in ("max_failures", "fail_fast")}
     place = {**_named_as(RunConfig, given), "failure_config": FailureConfig(**failures)}
     return TuneConfig(**_named_as(TuneConfig, given)), RunConfig(**place)
@@ -186,7 +192,7 @@ def run_experiments(
     callbacks: Sequence[Any] | None = None,
     _remote: bool | None = None,
 ) -> list[Any]:
-    """Run several experiments, one after the other; each uses all resources.
+    """Run several experiments, whose trials share the machine and the scheduler.
 
     Args:
         experiments: Experiments, or `{name: {"run": …, "config": …}}`.
@@ -197,16 +203,18 @@ def run_experiments(
         resume_config: What becomes of their trials, by how they had ended.
         reuse_actors: Whether instances of a `Trainable` go on with the next trial.
         raise_on_failed_trial: Whether to raise when a trial of an experiment has failed.
-        concurrent: Changes nothing, because each experiment uses all resources.
+        concurrent: Whether their trials run side by side; `False` begins an experiment when the
+            one before is over.
         callbacks: Who is told of what happens.
 
     Returns:
         All trials.
     """
+    found = as_experiments(experiments)
     trials: list[Any] = []
-    for experiment in as_experiments(experiments):
+    for part in [found] if concurrent else [[experiment] for experiment in found]:
         analysis = run(
-            experiment,
+            part,
             scheduler=scheduler,
             verbose=verbose,
             progress_reporter=progress_reporter,
@@ -220,22 +228,32 @@ def run_experiments(
     return trials
 
 
-def _one_after_the_other(
+def _run_all(
     experiments: list[Experiment],
     tuning: TuneConfig,
     run: RunConfig,
     wanted: ResumeConfig | None,
     resume: bool | str | None,
 ) -> ExperimentAnalysis:
-    """Each experiment with a search and a schedule of its own; all trials together."""
+    """Run the trials of all side by side, or one experiment after the other.
+
+    The latter is for searchers, which know one experiment; each gets a copy of its own.
+    """
+    existing = _existing(experiments, wanted, resume)
+    together = len(experiments) == 1 or takes_groups(tuning.search_alg)
+    parts = [experiments] if together else [[experiment] for experiment in experiments]
     analyses = []
-    for experiment in experiments:
-        own, existing = tuning, _existing(experiment, wanted, resume)
-        if len(experiments) > 1:
+    for part in parts:
+        own = tuning
+        if len(parts) > 1:
             search_alg, scheduler = copy.deepcopy((tuning.search_alg, tuning.scheduler))
             own = replace(tuning, search_alg=search_alg, scheduler=scheduler)
-        with claimed(experiment.storage):
-            analyses.append(execute(experiment, own, run, existing))
+        with contextlib.ExitStack() as claims:
+            for storage in {experiment.path: experiment.storage for experiment in part}.values():
+                claims.enter_context(claimed(storage))
+            for experiment in part:
+                experiment.keeps_space = True
+            analyses.append(execute(part, own, run, existing))
         if analyses[-1].interrupted:
             break
     if len(analyses) == 1:
@@ -251,8 +269,8 @@ def _one_after_the_other(
 
 
 def _warn_of_unused(given: Mapping[str, object]) -> None:
-    """No error: with Ray, programs that say such things a second time, to `run`, go well."""
-    usual = run.__kwdefaults__ or {}
+    """Warn of arguments that an Experiment overrules; with Ray, such programs go well."""
+    usual = {name: each.default for name, each in inspect.signature(run).parameters.items()}
     own = {*inspect.signature(Experiment).parameters, *(given.keys() - usual.keys())}
     own.discard("run_or_experiment")
     unused = [name for name in given if name in own and given[name] != usual.get(name)]
@@ -260,7 +278,7 @@ def _warn_of_unused(given: Mapping[str, object]) -> None:
         warnings.warn(
             f"{', '.join(f'{name}={given[name]!r}' for name in unused)} of tune.run() changes "
             f"nothing, because it was given an Experiment: give it to that",
-            stacklevel=3,
+            stacklevel=4,
         )
 
 
@@ -282,21 +300,21 @@ def _resume(resume: bool | str | None) -> ResumeConfig | None:
 
 
 def _existing(
-    experiment: Experiment, wanted: ResumeConfig | None, resume: bool | str | None
+    experiments: list[Experiment], wanted: ResumeConfig | None, resume: bool | str | None
 ) -> ResumeConfig | None:
-    """How to take up the experiment; None if it is a new one."""
-    if wanted is None or experiment.storage.exists(STATE_FILE):
+    """Return how to take up the experiments; None if all of them are new."""
+    if wanted is None or any(one.storage.exists(STATE_FILE) for one in experiments):
         return wanted
     if isinstance(resume, str) and resume.upper().startswith("AUTO"):
         return None
     raise NothingToTakeUpError(
-        f"there is no experiment to take up at {experiment.path!r}; resume='AUTO' begins a new "
-        f"one in that case"
+        f"there is no experiment to take up at {experiments[0].path!r}; resume='AUTO' begins a "
+        f"new one in that case"
     )
 
 
 def _latest(trainable: object, place: object, filesystem: object) -> str | None:
-    """The newest experiment of a trainable, by its default name."""
+    """Return the name of a trainable's newest experiment that has a default name."""
     identifier = Experiment.get_trainable_name(trainable)
     root = Storage(place or default_storage_path(), "", filesystem)
     names = [

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from skate._core.nearest import SpelledOut
+from skate._core.plain_errors import failing_plainly
 from skate._core.serialization import dumps
 from skate._run.config import RunConfig
 from skate._run.config_checks import as_config, default_storage_path
@@ -27,7 +29,7 @@ from skate.tune.execution.launch import execute
 from skate.tune.execution.programs import is_class
 from skate.tune.execution.resume import check_trainable
 from skate.tune.execution.warm_start import checked_folders
-from skate.tune.experiment.experiment import Experiment
+from skate.tune.experiment.experiment import Experiment, as_space
 from skate.tune.experiment.state_file import STATE_FILE
 from skate.tune.result_grid import ResultGrid
 from skate.tune.search.renewal import check_same_keys
@@ -41,7 +43,7 @@ TUNER_FILE = "tuner.pkl"
 TRAINABLE_FILE = "trainable.pkl"
 
 
-class Tuner:
+class Tuner(SpelledOut):
     """Search a space of configurations with trials of a function, a Trainable or a trainer.
 
     Args:
@@ -130,6 +132,7 @@ class Tuner:
 
     # -- running -----------------------------------------------------------------------------
 
+    @failing_plainly
     def fit(self) -> ResultGrid:
         """Run all trials.
 
@@ -161,7 +164,7 @@ class Tuner:
             if self._resume is None or self._previous_space is not None:
                 self._save(experiment.storage, _pickle_of(self._trainable))
             analysis = execute(
-                experiment, self._tune_config, self._run_config, self._resume, self._warm_start
+                [experiment], self._tune_config, self._run_config, self._resume, self._warm_start
             )
             self._results = ResultGrid(analysis)
         return self._results
@@ -218,6 +221,7 @@ class Tuner:
                 logger.info("%s is not written, so not restored: %r", TRAINABLE_FILE, error)
 
     @classmethod
+    @failing_plainly
     def restore(
         cls,
         path: object,
@@ -354,14 +358,8 @@ def _resume_of(unfinished: bool, errored: bool, restart: bool) -> ResumeConfig:
     )
 
 
-def _as_space(space: object) -> dict[str, Any]:
-    if space is None:
-        return {}
-    if not isinstance(space, dict):
-        to_dict: Callable[[], dict[str, Any]] | None = getattr(space, "to_dict", None)
-        if to_dict is None:
-            raise ValueError(f"param_space takes a dictionary; got {space!r}")
-        return to_dict()
+def _as_space(given: object) -> dict[str, Any]:
+    space = as_space(given)
     scaling = space.get("scaling_config")
     if isinstance(scaling, ScalingConfig):  # its values may be domains
         return {**space, "scaling_config": vars(scaling)}
@@ -369,5 +367,5 @@ def _as_space(space: object) -> dict[str, Any]:
 
 
 def _run_config_of(trainable: object) -> Any:
-    """A trainer may bring its own."""
+    """Return the RunConfig that a trainer may bring along; None if it has none."""
     return None if isinstance(trainable, type) else getattr(trainable, "run_config", None)

@@ -328,3 +328,15 @@ def test_the_first_worker_saves_the_model(monkeypatch, callback, rank, saves):
         assert (checkpoint is not None) == saves
         if checkpoint is not None:
             assert Path(checkpoint.path, "model.txt").read_text() == "trees"
+
+
+def test_a_callback_whose_iterations_are_told_elsewhere_reports_nothing_at_the_end():
+    class Elsewhere(XGBoostReports):
+        def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+            told.append(epoch)
+            return False
+
+    told: list[int] = []
+    matrix = xgboost.DMatrix(frame(10)[["a", "b"]], label=frame(10)["y"])
+    xgboost.train(XGBOOST, matrix, num_boost_round=2, callbacks=[Elsewhere()])  # no trial here
+    assert told == [0, 1]

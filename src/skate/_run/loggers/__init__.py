@@ -18,7 +18,7 @@ _DEFAULT = (JsonLoggerCallback, CSVLoggerCallback, TBXLoggerCallback)
 
 
 def default_loggers(flush_every_s: float = 0.0) -> list[LoggerCallback]:
-    """Those that every run has."""
+    """Make the loggers that every run has."""
     return [kind(flush_every_s) for kind in _DEFAULT]
 
 

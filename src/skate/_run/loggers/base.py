@@ -15,19 +15,19 @@ class LoggerCallback(Callback):
         self._started: set[Any] = set()
 
     def log_trial_start(self, trial: Any) -> None:
-        """Once per trial, before its first result."""
+        """Begin to log a trial: called once, before its first result."""
 
     def log_trial_restore(self, trial: Any) -> None:
-        """It goes on from a checkpoint."""
+        """Log that a trial goes on from a checkpoint."""
 
     def log_trial_save(self, trial: Any) -> None:
-        """A checkpoint is there: `trial.checkpoint`."""
+        """Log that a checkpoint is there: `trial.checkpoint`."""
 
     def log_trial_result(self, iteration: int, trial: Any, result: ResultRow) -> None:
-        """A result came."""
+        """Log a result that came."""
 
     def log_trial_end(self, trial: Any, failed: bool = False) -> None:
-        """It is over."""
+        """Log that a trial is over."""
 
     def _start_once(self, trial: Any) -> None:
         started = self.__dict__.setdefault("_started", set())  # subclasses may not call __init__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from skate._core.optional_imports import try_import
@@ -12,10 +13,25 @@ from skate._run.values import flatten, plain
 if TYPE_CHECKING:
     from skate._run.callbacks import TrialLike
 
+_LEFT_OUT = ("done", "should_checkpoint", "config")
+_OF_THE_SYSTEM = ("node_ip", "hostname", "pid", "date")
+_OTHERS = ("trial_id", "experiment_id", "experiment_tag")
+_CURVES = ("hist_stats/episode_reward", "hist_stats/episode_lengths")
+
+# What Comet gathers by itself, so much of it for many trials that its server slows them down.
+_GATHERED = (
+    "auto_output_logging",
+    "log_git_metadata",
+    "log_git_patch",
+    "log_env_cpu",
+    "log_env_gpu",
+)
+
 
 class CometLoggerCallback(LoggerCallback):
-    """Results go to Comet; `experiment_kwargs` to its experiments. With `save_checkpoints` the
-    files of checkpoints do too."""
+    """Results go to Comet; `experiment_kwargs` to its experiments, which gather nothing about the
+    machine and the repository unless it says so. With `save_checkpoints` the files of checkpoints
+    go there too."""
 
     def __init__(
         self,
@@ -28,32 +44,66 @@ class CometLoggerCallback(LoggerCallback):
         self.online = online
         self.tags: list[str] = tags or []
         self.save_checkpoints = save_checkpoints
-        self.experiment_kwargs = experiment_kwargs
-        self._experiments: dict[str, Any] = {}
+        self.experiment_kwargs: dict[str, Any] = {
+            **dict.fromkeys(_GATHERED, False),
+            **experiment_kwargs,
+        }
+        self._experiments: dict[TrialLike, Any] = {}
 
     def log_trial_start(self, trial: TrialLike) -> None:
-        comet = try_import("comet_ml", "comet")
-        kind = comet.Experiment if self.online else comet.OfflineExperiment
-        experiment = kind(**self.experiment_kwargs)
+        if trial not in self._experiments:
+            self._experiments[trial] = self._new_experiment()
+        experiment = self._experiments[trial]
         experiment.set_name(str(trial))
         experiment.add_tags(self.tags)
         experiment.log_other("Trial ID", trial.trial_id)
         experiment.log_parameters(dict(flatten(trial.config)))
-        self._experiments[trial.trial_id] = experiment
+
+    def _new_experiment(self) -> Any:
+        comet = try_import("comet_ml", "comet")
+        kind = comet.Experiment if self.online else comet.OfflineExperiment
+        experiment = kind(**self.experiment_kwargs)
+        config = importlib.import_module("comet_ml.config")
+        config.set_global_experiment(None)  # so that there can be several at a time
+        return experiment
 
     def log_trial_result(self, iteration: int, trial: TrialLike, result: ResultRow) -> None:
-        own = {name: value for name, value in result.items() if name != "config"}
-        values = {name: plain(value) for name, value in flatten(own)}
-        numbers = {n: v for n, v in values.items() if isinstance(v, (int, float))}
+        if trial not in self._experiments:
+            self.log_trial_start(trial)
+        experiment = self._experiments[trial]
         step = result.get("training_iteration", iteration)
-        self._experiments[trial.trial_id].log_metrics(numbers, step=step)
+        experiment.log_parameters(dict(flatten(result.get("config") or {})), step=step)
+        metrics, others = {}, {}
+        for name, value in flatten(result):
+            if _is_one_of(_LEFT_OUT, name):
+                continue
+            if _is_one_of(_OTHERS, name):
+                others[name] = value
+            elif _is_one_of(_OF_THE_SYSTEM, name):
+                experiment.log_system_info(name, value)
+            elif _is_one_of(_CURVES, name):
+                experiment.log_curve(name, x=range(len(value)), y=value, step=step)
+            else:
+                metrics[name] = plain(value)
+        experiment.log_others(others)
+        experiment.log_metrics(metrics, step=step)
 
     def log_trial_save(self, trial: Any) -> None:
         if self.save_checkpoints and trial.checkpoint is not None:
             with trial.checkpoint.as_directory() as folder:
-                self._experiments[trial.trial_id].log_asset_folder(folder)
+                self._experiments[trial].log_asset_folder(folder)
 
     def log_trial_end(self, trial: TrialLike, failed: bool = False) -> None:
-        experiment = self._experiments.pop(trial.trial_id, None)
+        experiment = self._experiments.pop(trial, None)
         if experiment is not None:
             experiment.end()
+
+    def __del__(self) -> None:
+        # Without any attribute, if it was given what it does not take.
+        for experiment in vars(self).pop("_experiments", {}).values():
+            experiment.end()
+
+
+def _is_one_of(names: tuple[str, ...], name: str) -> bool:
+    """Return whether a metric is one of these, or a part of one."""
+    return name in names or any(name.startswith(f"{one}/") for one in names)

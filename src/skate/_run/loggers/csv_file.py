@@ -51,7 +51,7 @@ class CSVLoggerCallback(FileLoggerCallback):
     def on_trial_recover(
         self, iteration: int, trials: list[Any], trial: TrialLike, **info: object
     ) -> None:
-        """What came after the last checkpoint will be taken out of the file."""
+        """Let go of the file, from which what came after the last checkpoint will be taken out."""
         self._flush_trial(trial)
         self._tables.pop(trial.trial_id, None)
 
@@ -61,7 +61,7 @@ class CSVLoggerCallback(FileLoggerCallback):
 
 
 def table_of(results: list[ResultRow]) -> bytes:
-    """The content of the file after these results."""
+    """Return the content of the file after these results."""
     rows = [_row_of(result) for result in results]
     columns = list(dict.fromkeys(name for row in rows for name in row))
     return _written([columns, *([row.get(name, "") for name in columns] for row in rows)])
@@ -98,7 +98,7 @@ def _widen(place: str, columns: list[str]) -> None:
 
 
 def _columns_of(place: str) -> list[str]:
-    """Those of a run that goes on; what a crash cut off the last row is dropped."""
+    """Read the columns of a run that goes on; what a crash cut off the last row is dropped."""
     if not os.path.exists(place):
         return []
     with open(place, "rb+") as file:

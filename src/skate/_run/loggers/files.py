@@ -10,7 +10,8 @@ from skate._run.loggers.base import LoggerCallback
 
 
 def folder_of(trial: Any) -> str:
-    """Where a trial writes. What stands for a trial may know it by its name until Ray 2.7."""
+    """Return where a trial writes. What stands for a trial may know it as `logdir`, Ray's name for
+    it until 2.7."""
     return str(trial.local_path if hasattr(trial, "local_path") else trial.logdir)
 
 
@@ -54,7 +55,7 @@ class FileLoggerCallback(LoggerCallback, ABC):
     def on_trial_recover(
         self, iteration: int, trials: list[Any], trial: Any, **info: object
     ) -> None:
-        """What came after the last checkpoint will be taken out of the file."""
+        """Write what waits: what came after the last checkpoint will be taken out of the file."""
         self._flush_trial(trial)
 
     def on_step_end(self, iteration: int, trials: list[Any], **info: object) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from skate._core.optional_imports import try_import
@@ -44,9 +45,10 @@ class MLflowLoggerCallback(LoggerCallback):
         mlflow = try_import("mlflow", "mlflow")
         _authorise(self.tracking_token)
         self._client = mlflow.MlflowClient(self.tracking_uri, self.registry_uri)
-        name = self.experiment_name or "Default"
-        found = self._client.get_experiment_by_name(name)
-        self._experiment = found.experiment_id if found else self._client.create_experiment(name)
+        number, name = _wanted_experiment(None, self.experiment_name)
+        if number is None and name is None:
+            name = "Default"
+        self._experiment = _experiment_id(self._client, number, name, create=True)
 
     def log_trial_start(self, trial: TrialLike) -> None:
         if trial.trial_id in self._runs:
@@ -78,8 +80,6 @@ class MLflowLoggerCallback(LoggerCallback):
 
 def _authorise(token: str | None) -> None:
     if token is not None:
-        import os
-
         os.environ["MLFLOW_TRACKING_TOKEN"] = token
 
 
@@ -108,30 +108,56 @@ def setup_mlflow(
     if registry_uri is not None:
         mlflow.set_registry_uri(registry_uri)
     name = experiment_name or (where.experiment_name if where else None)
-    _choose_experiment(
-        mlflow, experiment_id, name, artifact_location, create_experiment_if_not_exists
-    )
+    number, name = _wanted_experiment(experiment_id, name)
+    if number is not None or name is not None:
+        create = create_experiment_if_not_exists
+        chosen = _experiment_id(mlflow, number, name, create, artifact_location)
+        mlflow.set_experiment(experiment_id=chosen)
     mlflow.start_run(run_name=run_name or (where.trial_name if where else None), tags=tags)
     mlflow.log_params(dict(flatten(config or {})))
     return mlflow
 
 
-def _choose_experiment(
-    mlflow: Any, number: str | None, name: str | None, artifacts: str | None, create: bool
-) -> None:
-    if number is not None:
-        mlflow.set_experiment(experiment_id=number)
-        return
-    if name is None:
-        return
-    if mlflow.get_experiment_by_name(name) is None:
-        if not create:
-            raise ValueError(
-                f"MLflow has no experiment {name!r}; give experiment_id or another "
-                "experiment_name, or create_experiment_if_not_exists=True"
-            )
-        mlflow.create_experiment(name, artifact_location=artifacts)
-    mlflow.set_experiment(name)
+def _wanted_experiment(number: str | None, name: str | None) -> tuple[str | None, str | None]:
+    """Return the number and the name of an experiment, which are the environment's where neither
+    was given."""
+    if number is None and name is None:
+        return os.environ.get("MLFLOW_EXPERIMENT_ID"), os.environ.get("MLFLOW_EXPERIMENT_NAME")
+    return number, name
+
+
+def _experiment_id(
+    mlflow: Any, number: str | None, name: str | None, create: bool, artifacts: str | None = None
+) -> str:
+    """Return the id of the experiment of that number, or else of that name.
+
+    Args:
+        mlflow: The module, or a client.
+        number: Its id.
+        name: Its name, for where nothing has that id.
+        create: Whether to make one of that name, if there is none.
+        artifacts: Where to keep the artifacts of one that is made.
+    """
+    if number is not None and _exists(mlflow, number):
+        return number
+    found = mlflow.get_experiment_by_name(name) if name else None
+    if found is not None:
+        return str(found.experiment_id)
+    if name and create:
+        return str(mlflow.create_experiment(name, artifact_location=artifacts))
+    raise ValueError(
+        f"MLflow has no experiment with the id {number!r} or the name {name!r}; give the "
+        "experiment_id or the experiment_name of one, or create_experiment_if_not_exists=True"
+    )
+
+
+def _exists(mlflow: Any, number: str) -> bool:
+    from mlflow.exceptions import MlflowException
+
+    try:
+        return mlflow.get_experiment(number) is not None
+    except MlflowException:
+        return False
 
 
 class Silent:

@@ -25,7 +25,8 @@ def keep_logged(storage: Storage, rows: list[ResultRow]) -> None:
 
 
 def _keep_events(storage: Storage, step: int) -> None:
-    """Those files that loggers have here, and those of an earlier process, elsewhere."""
+    """Cut events after this step from the files here, and those of an earlier process
+    elsewhere."""
     for folder in (storage.local_folder, storage.folder):
         for name in folder.names():
             if name.startswith(EVENTS):

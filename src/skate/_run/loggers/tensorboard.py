@@ -12,12 +12,13 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from skate._core.protocol_buffers import field, varint
 from skate._core.record_files import record_of, records_in
 from skate._run.loggers.files import FileLoggerCallback, folder_of
+from skate._run.loggers.hparams import VALID_HPARAMS, hparams_summary
 from skate._run.types import MetricsLike, ResultRow
 from skate._run.values import numbers_in
 
@@ -31,20 +32,23 @@ _UNSHOWN = {"config", "pid", "timestamp", "done", "date", "time_total_s", "trial
 
 
 class TBXLoggerCallback(FileLoggerCallback):
-    """Every reported number is a curve over `training_iteration`."""
+    """Every reported number is a curve over `training_iteration`; at its end, the hyperparameters
+    of a trial are on TensorBoard's page for them."""
 
-    VALID_HPARAMS = (str, bool, int, float, list, type(None))
+    VALID_HPARAMS = VALID_HPARAMS
     VALID_NP_HPARAMS: tuple[type, ...] = ()  # NumPy's numbers are shown as Python's
 
     def __init__(self, flush_every_s: float = 0.0) -> None:
         super().__init__(flush_every_s)
         self._files: dict[str, str] = {}
+        self._metrics: dict[str, Iterable[str]] = {}  # of each trial, those that it reported last
 
     def log_trial_result(self, iteration: int, trial: TrialLike, result: ResultRow) -> None:
         shown = {name: value for name, value in result.items() if name not in _UNSHOWN}
         numbers = dict(numbers_in(shown))
         if not numbers:
             return
+        self._metrics[trial.trial_id] = numbers
         place = self._files.get(trial.trial_id)
         data = b""
         if place is None:
@@ -59,24 +63,29 @@ class TBXLoggerCallback(FileLoggerCallback):
     def on_trial_recover(
         self, iteration: int, trials: Sequence[object], trial: TrialLike, **info: object
     ) -> None:
-        """What came after the last checkpoint may be taken out of the file, which a TensorBoard
-        that has it open does not notice: it looks for a newer one."""
+        """Let go of the file, and begin another one later: what came after the last checkpoint may
+        be taken out of it, which a TensorBoard that has it open does not notice."""
         self._flush_trial(trial)
         self._files.pop(trial.trial_id, None)
 
     def log_trial_end(self, trial: TrialLike, failed: bool = False) -> None:
+        metrics = (f"{_TAG}{name}" for name in self._metrics.pop(trial.trial_id, ()))
+        place = self._files.get(trial.trial_id)
+        params = getattr(trial, "evaluated_params", None) or {}
+        if place is not None and (summary := hparams_summary(params, metrics, failed)):
+            self.add(place, record_of(_event(summary=summary)))
         super().log_trial_end(trial, failed)
         self._files.pop(trial.trial_id, None)
 
 
 def step_of(result: MetricsLike) -> int:
-    """Where a result is on the curves; 0 if it does not say."""
+    """Return where a result is on the curves; 0 if it does not say."""
     return int(result.get("timesteps_total") or result.get("training_iteration") or 0)
 
 
 def events_until(data: bytes, step: int) -> bytes:
-    """The content of an event file without the results after this step. What others have written,
-    as a loop with a writer of its own, stays."""
+    """Return the content of an event file without the results after this step. What others have
+    written, as a loop with a writer of its own, stays."""
     records = list(_complete_records(data))
     return b"".join(
         record_of(one) for one in records if _TAG.encode() not in one or _step(one) <= step
@@ -84,7 +93,7 @@ def events_until(data: bytes, step: int) -> bytes:
 
 
 def _complete_records(data: bytes) -> Iterator[bytes]:
-    """All but what a crash has cut off."""
+    """Yield all records but what a crash has cut off."""
     try:
         yield from records_in(data)
     except ValueError:
@@ -92,7 +101,7 @@ def _complete_records(data: bytes) -> Iterator[bytes]:
 
 
 def _step(event: bytes) -> int:
-    """As `_event` has written it, behind the time."""
+    """Read the step that `_event` has written behind the time."""
     step = 0
     for place, byte in enumerate(event[10:]):
         step |= (byte & 0x7F) << 7 * place
@@ -110,19 +119,24 @@ def _new_file(folder: str) -> str:
 
 
 def _event(
-    step: int = 0, numbers: dict[str, float] | None = None, file_version: str = ""
+    step: int = 0,
+    numbers: dict[str, float] | None = None,
+    file_version: str = "",
+    summary: bytes = b"",
 ) -> bytes:
-    """Event{wall_time = 1, step = 2, file_version = 3, summary = 5}."""
+    """Encode Event{wall_time = 1, step = 2, file_version = 3, summary = 5}."""
     message = b"\x09" + struct.pack("<d", time.time()) + b"\x10" + varint(step)
     if file_version:
         message += field(3, file_version.encode())
     if numbers:
         message += _values(numbers)
+    if summary:
+        message += field(5, summary)
     return message
 
 
 def _values(numbers: dict[str, float]) -> bytes:
-    """The summary of an event."""
+    """Encode the summary of an event."""
     form, heads = _layout_of(tuple(numbers))
     parts: list[Any] = [*heads, *heads]
     parts[::2] = heads
@@ -136,7 +150,7 @@ def _values(numbers: dict[str, float]) -> bytes:
 
 @functools.lru_cache(maxsize=1024)  # the results of a run have few sets of names
 def _layout_of(names: tuple[str, ...]) -> tuple[struct.Struct, list[bytes]]:
-    """How the numbers of these names are packed: what stands before each."""
+    """Return how the numbers of these names are packed, and what stands before each."""
     heads = [_head(f"{_TAG}{name}") for name in names]
     size = sum(len(head) + 4 for head in heads)
     heads[0] = varint(5 << 3 | 2) + varint(size) + heads[0]
@@ -144,13 +158,13 @@ def _layout_of(names: tuple[str, ...]) -> tuple[struct.Struct, list[bytes]]:
 
 
 def _head(name: str) -> bytes:
-    """Summary{value = 1}, Value{tag = 1, simple_value = 2} up to the number, which has 4 bytes."""
+    """Encode Summary{value = 1}, Value{tag = 1, simple_value = 2} up to the number, of 4 bytes."""
     tag = field(1, name.encode()) + b"\x15"
     return b"\x0a" + varint(len(tag) + 4) + tag
 
 
 def _within_limits(number: float) -> float:
-    """The number, or infinity if it has no place in 4 bytes."""
+    """Return the number, or infinity if it has no place in 4 bytes."""
     try:
         struct.pack("<f", number)
     except OverflowError:

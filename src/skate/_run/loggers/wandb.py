@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import warnings
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from skate._core.optional_imports import try_import
@@ -20,6 +22,13 @@ WANDB_ENV_VAR = "WANDB_API_KEY"
 WANDB_PROJECT_ENV_VAR = "WANDB_PROJECT_NAME"
 WANDB_GROUP_ENV_VAR = "WANDB_GROUP_NAME"
 WANDB_MODE_ENV_VAR = "WANDB_MODE"  # W&B reads it itself
+
+# Variables that name a function, as `package.module.function`: one that returns the API key where
+# there is none, one that sets the variables of project and group where no project is given, and
+# one that gets each run that was started.
+WANDB_SETUP_API_KEY_HOOK = "WANDB_SETUP_API_KEY_HOOK"
+WANDB_POPULATE_RUN_LOCATION_HOOK = "WANDB_POPULATE_RUN_LOCATION_HOOK"
+WANDB_PROCESS_RUN_INFO_HOOK = "WANDB_PROCESS_RUN_INFO_HOOK"
 
 _LEFT_OUT = {"config", "pid", "hostname", "node_ip", "date", "done", "trial_id", "timestamp"}
 
@@ -59,7 +68,7 @@ class WandbLoggerCallback(LoggerCallback):
     def setup(self, *args: Any, **info: object) -> None:
         try_import("wandb", "wandb")
         _authorise(self.api_key, self.api_key_file)
-        self.project = self.project or _default_project()
+        self.project = _project(self.project)
         self.group = self.group or os.environ.get(WANDB_GROUP_ENV_VAR)
 
     def log_trial_start(self, trial: TrialLike) -> None:
@@ -75,7 +84,7 @@ class WandbLoggerCallback(LoggerCallback):
             "dir": trial.local_path,
             **self.kwargs,
         }
-        self._runs[trial.trial_id] = wandb.init(**options)
+        self._runs[trial.trial_id] = _started(wandb, options)
 
     def log_trial_result(self, iteration: int, trial: TrialLike, result: ResultRow) -> None:
         kept = {name: value for name, value in result.items() if name not in self.excludes}
@@ -104,12 +113,40 @@ def _authorise(key: str | None, file: str | None) -> None:
             raise ValueError("give api_key or api_key_file, not both")
         with open(os.path.expanduser(file)) as stream:
             key = stream.readline().strip()
+    if key is None and not os.environ.get(WANDB_ENV_VAR):
+        key = _hooked(WANDB_SETUP_API_KEY_HOOK)
     if key is not None:
         os.environ[WANDB_ENV_VAR] = key
 
 
-def _default_project() -> str:
-    return os.environ.get(WANDB_PROJECT_ENV_VAR) or "skate"
+def _project(given: str | None) -> str:
+    """Return the project that was given, or is the environment's; the latter may also be set by
+    the function that WANDB_POPULATE_RUN_LOCATION_HOOK names."""
+    if not given and not os.environ.get(WANDB_PROJECT_ENV_VAR):
+        _hooked(WANDB_POPULATE_RUN_LOCATION_HOOK)
+    return given or os.environ.get(WANDB_PROJECT_ENV_VAR) or "skate"
+
+
+def _started(wandb: Any, options: dict[str, Any]) -> Any:
+    """Start a run, and hand it to the function that WANDB_PROCESS_RUN_INFO_HOOK names."""
+    run = wandb.init(**options)
+    _hooked(WANDB_PROCESS_RUN_INFO_HOOK, run)
+    return run
+
+
+def _hooked(variable: str, *arguments: object) -> Any:
+    """Call the function that a variable names, if it does; the run goes on where that fails."""
+    path = os.environ.get(variable)
+    if not path:
+        return None
+    try:
+        return resolve_name(path)(*arguments)
+    except Exception as error:
+        warnings.warn(
+            f"{path}, which {variable} names, has failed: {type(error).__name__}: {error}",
+            stacklevel=2,
+        )
+        return None
 
 
 def setup_wandb(
@@ -127,11 +164,11 @@ def setup_wandb(
     wandb = try_import("wandb", "wandb")
     _authorise(api_key, api_key_file)
     options: dict[str, Any] = {"config": config, "resume": "allow", **kwargs}
+    options["project"] = _project(options.get("project"))
     if group := os.environ.get(WANDB_GROUP_ENV_VAR):
         options.setdefault("group", group)
     if where is not None:
         options.setdefault("id", where.trial_id)
         options.setdefault("name", where.trial_name)
         options.setdefault("group", where.experiment_name)
-    options.setdefault("project", _default_project())
-    return wandb.init(**options)
+    return _started(wandb, options)

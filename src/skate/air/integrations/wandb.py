@@ -5,7 +5,10 @@ from skate._run.loggers.wandb import (
     WANDB_ENV_VAR,
     WANDB_GROUP_ENV_VAR,
     WANDB_MODE_ENV_VAR,
+    WANDB_POPULATE_RUN_LOCATION_HOOK,
+    WANDB_PROCESS_RUN_INFO_HOOK,
     WANDB_PROJECT_ENV_VAR,
+    WANDB_SETUP_API_KEY_HOOK,
     WandbLoggerCallback,
     setup_wandb,
 )
@@ -14,7 +17,10 @@ __all__ = [
     "WANDB_ENV_VAR",
     "WANDB_GROUP_ENV_VAR",
     "WANDB_MODE_ENV_VAR",
+    "WANDB_POPULATE_RUN_LOCATION_HOOK",
+    "WANDB_PROCESS_RUN_INFO_HOOK",
     "WANDB_PROJECT_ENV_VAR",
+    "WANDB_SETUP_API_KEY_HOOK",
     "WandbLoggerCallback",
     "setup_wandb",
 ]

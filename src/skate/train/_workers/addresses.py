@@ -17,7 +17,7 @@ _PORTS = range(20_000, 32_000)
 
 
 def free_addresses(group: WorkerGroup) -> list[str]:
-    """An address, as host:port, for each worker."""
+    """Find an address, as host:port, for each worker."""
     addresses = group.execute(free_address)
     while len(set(addresses)) < len(addresses):  # two have chosen the same port
         addresses = group.execute(free_address)
@@ -25,7 +25,7 @@ def free_addresses(group: WorkerGroup) -> list[str]:
 
 
 def free_address() -> str:
-    """A free port of this machine."""
+    """Find a free port of this machine, as host:port."""
     while True:
         port = random.SystemRandom().choice(_PORTS)
         with socket.socket() as probe:

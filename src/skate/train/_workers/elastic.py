@@ -43,8 +43,8 @@ class Elasticity:
         self._next = time.monotonic() + scaling.elastic_resize_monitor_interval_s
 
     def start_size(self) -> int:
-        """How many workers to begin with: all that were asked for; of a range, as many as there
-        is room for now."""
+        """Return how many workers to begin with: all that were asked for; of a range, as many as
+        there is room for now."""
         if not self._scaling.elasticity_enabled:
             return self._scaling.max_workers
         free = dict(skate.available_resources())
@@ -53,8 +53,8 @@ class Elasticity:
         return self._fitting(0, free, [])
 
     def changed(self, size: int) -> int | None:
-        """How many there should be instead of so many; None if that is right, or if it is too
-        early to look again."""
+        """Return how many there should be instead of so many; None if that is right, or if it is
+        too early to look again."""
         now = time.monotonic()
         if not self._scaling.elasticity_enabled or now < self._next:
             return None
@@ -63,7 +63,7 @@ class Elasticity:
         return None if wanted == size else wanted
 
     def postpone(self) -> None:
-        """New workers have failed: do not try that again too soon."""
+        """Wait before growing again, because new workers have failed."""
         self._next = time.monotonic() + FAILED_SECONDS
 
     def _fitting(self, size: int, free: Amounts, waiting: Sequence[Amounts]) -> int:
@@ -78,7 +78,7 @@ def fitting_size(
     free: Amounts,
     waiting: Sequence[Amounts],
 ) -> int:
-    """How many workers there should be.
+    """Compute how many workers there should be.
 
     Args:
         size: How many there are.
@@ -97,8 +97,8 @@ def fitting_size(
 
 
 def _to_leave(wanted: Amounts, each: Amounts, free: Amounts, most: int) -> int:
-    """How many workers would have to go for others to get what they wait for; 0 if it fits, or
-    not even without all of these."""
+    """Count the workers that would have to go for others to get what they wait for; 0 if it fits,
+    or not even without all of these."""
     lacking = {name: amount - free.get(name, 0.0) for name, amount in wanted.items()}
     lacking = {name: amount for name, amount in lacking.items() if amount > 1e-6}
     if any(not each.get(name) for name in lacking):
@@ -108,7 +108,8 @@ def _to_leave(wanted: Amounts, each: Amounts, free: Amounts, most: int) -> int:
 
 
 def _waiting_groups() -> Sequence[Amounts]:
-    """What placement groups wait for, other than those of trainings that would like to grow."""
+    """List what placement groups wait for, other than those of trainings that would like to
+    grow."""
     found = []
     for row in placement_group_table().values():
         if row["state"] == "PENDING" and not row["name"].startswith(GROWING):

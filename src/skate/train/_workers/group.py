@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import skate
 from skate._run.scaling_config import ScalingConfig
 from skate.train._workers.elastic import Elasticity
-from skate.train._workers.monitor import WorkerFailed, WorkerMonitor
+from skate.train._workers.monitor import RankFailed, WorkerMonitor
 from skate.train._workers.places import WorkerPlace, here, places_of
 from skate.train._workers.reservations import Reservations, resources_per_worker
 from skate.train._workers.worker import TrainWorker
@@ -98,13 +98,33 @@ class WorkerGroup:
         self._reservations.shrink(size)
         self._places = []
 
-    def replace(self, rank: int) -> None:
-        """End a worker, if it has not ended, and start another in its place."""
+    def replace(self, rank: int) -> bool:
+        """End a worker, if it has not ended, and start another in its place; False if there is no
+        room for one, as when a node is lost."""
         skate.kill(self.workers[rank])
+        if not self._reservations.renew(rank):
+            return False
         self.workers[rank] = self._new_worker(rank)
         self.monitor.forget(rank)
         self.failures.pop(rank, None)
         self._places = []
+        return True
+
+    def can_spare(self, ranks: Collection[int]) -> bool:
+        """Return whether `leave_out` is possible."""
+        return self._reservations.can_spare(ranks)
+
+    def leave_out(self, ranks: Collection[int]) -> dict[int, int]:
+        """Go on without workers that have died; the new ranks of the others, by their old ones.
+        Their order stays, and with it their places among those of their node."""
+        kept = [rank for rank in range(len(self)) if rank not in ranks]
+        moved = {old: new for new, old in enumerate(kept)}
+        self.workers[:] = [self.workers[rank] for rank in kept]
+        self._reservations.leave_out(ranks)
+        self.monitor.renumber(moved)
+        self.failures.clear()
+        self._places = []
+        return moved
 
     def __len__(self) -> int:
         return len(self.workers)
@@ -145,23 +165,23 @@ class WorkerGroup:
         return self.gather_from({ref: worker_index})[worker_index]
 
     def gather(self, refs: Sequence[object]) -> list[Any]:
-        """The values of references, one from each worker, by rank. As `skate.get`, but a worker
-        that has stopped without dying is noticed."""
+        """Return the values of references, one from each worker, by rank. As `skate.get`, but a
+        worker that has stopped without dying is noticed."""
         found = self.gather_from({ref: rank for rank, ref in enumerate(refs)})
         return [found[rank] for rank in range(len(refs))]
 
     def gather_from(self, asked: dict[object, int]) -> dict[int, Any]:
-        """The values of references of some ranks."""
+        """Return the values of references of some ranks."""
         try:
             return dict(self.monitor.answers(asked))
-        except WorkerFailed as failed:
+        except RankFailed as failed:
             self.failures[failed.rank] = failed.error
             raise failed.error from failed.error.__cause__
 
     # -- start and end --------------------------------------------------------------------------
 
     def check_processes(self) -> None:
-        """Several workers in one process could not tell each other apart."""
+        """Refuse several workers in one process, which could not tell each other apart."""
         if len(self) < 2:
             return
         processes = self.gather([worker.process.remote() for worker in self.workers])

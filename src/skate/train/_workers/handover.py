@@ -55,8 +55,7 @@ def _uploaded(returned: object) -> Checkpoint:
 
 
 def discard_original(report: Report, kept: Checkpoint | None) -> None:
-    """The checkpoint is recorded: delete the folder that it was copied from, if that was asked
-    for."""
+    """Delete the folder that a recorded checkpoint was copied from, if that was asked for."""
     original = report.checkpoint
     if not report.delete_local or original is None or original == kept:
         return

@@ -76,7 +76,8 @@ class Membership:
                 raise PeerLostError("another worker of the group is gone")
 
     def interrupt(self, group: int) -> None:
-        """From outside: this group, in which the worker is, has lost somebody."""
+        """Tell the loop, from outside, that this group, in which the worker is, has lost
+        somebody."""
         self._lost_group = group
         self.lost.set()
         self._mailbox.answers.put(Answer(0, lost=group))
@@ -107,7 +108,7 @@ class Membership:
         return joined
 
     def commit(self) -> None:
-        """What was answered until now will not be answered again.
+        """Declare that what was answered until now will not be answered again.
 
         Raises:
             PeerLostError: If a worker is lost; the commit holds.

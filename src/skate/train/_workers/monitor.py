@@ -19,7 +19,7 @@ STARTING_FACTOR = 10  # for a process that has never answered: it may be importi
 Silence = Callable[[list[int], float], None]
 
 
-class WorkerFailed(Exception):  # noqa: N818 - not an error that anybody else sees
+class RankFailed(Exception):  # noqa: N818 - not an error that anybody else sees
     """A rank has failed."""
 
     def __init__(self, rank: int, error: BaseException) -> None:
@@ -39,9 +39,15 @@ class WorkerMonitor:
         self._started: set[int] = set()  # ranks that have answered at least once
 
     def forget(self, rank: int) -> None:
-        """The worker of this rank is another one from now on."""
+        """Forget what is known of this rank, whose worker is another one from now on."""
         self._pings.pop(rank, None)
         self._started.discard(rank)
+
+    def renumber(self, moved: dict[int, int]) -> None:
+        """Give workers other ranks from now on, by their old ones; those that have none are
+        gone."""
+        self._pings = {moved[rank]: p for rank, p in self._pings.items() if rank in moved}
+        self._started = {moved[rank] for rank in self._started if rank in moved}
 
     def answers(
         self, asked: dict[Any, int], silence: Silence | None = None
@@ -54,7 +60,7 @@ class WorkerMonitor:
                 has come for a while.
 
         Raises:
-            WorkerFailed: For the first rank that fails or hangs.
+            RankFailed: For the first rank that fails or hangs.
         """
         since = time.monotonic()
         while asked:
@@ -64,7 +70,7 @@ class WorkerMonitor:
                 try:
                     value = skate.get(ref)
                 except Exception as error:
-                    raise WorkerFailed(rank, error) from error
+                    raise RankFailed(rank, error) from error
                 self._started.add(rank)
                 yield rank, value
             if not ready:
@@ -85,7 +91,7 @@ class WorkerMonitor:
             except GetTimeoutError:
                 limit = self._limit * (1 if rank in self._started else STARTING_FACTOR)
                 if now - sent > limit:
-                    raise WorkerFailed(rank, _hung(rank, now - sent)) from None
+                    raise RankFailed(rank, _hung(rank, now - sent)) from None
             except SkateError:
                 del self._pings[rank]  # it is dead, as its pending answer says in a moment
 

@@ -19,13 +19,13 @@ class WorkerPlace(NamedTuple):
 
 
 def here() -> tuple[str, str]:
-    """In a worker: the id and the address of its machine."""
+    """Return the id and the address of the machine, in a worker."""
     return skate.get_runtime_context().get_node_id(), get_node_ip_address()
 
 
 def places_of(machines: Sequence[tuple[str, str]]) -> list[WorkerPlace]:
-    """The places of workers, by rank, from what `here` said in each. Machines are numbered in the
-    order of their first worker."""
+    """Return the places of workers, by rank, from what `here` said in each. Machines are numbered
+    in the order of their first worker."""
     nodes = [node for node, _ in machines]
     numbers = {node: number for number, node in enumerate(dict.fromkeys(nodes))}
     return [

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Collection, Mapping, Sequence
 
 import skate
 from skate._run.scaling_config import ScalingConfig
 from skate.exceptions import TaskUnschedulableError
 from skate.train._workers.labels import check_labels
-from skate.util.placement_group import PlacementGroup, placement_group, remove_placement_group
+from skate.util.placement_group import (
+    PlacementGroup,
+    placement_group,
+    placement_group_table,
+    remove_placement_group,
+)
 from skate.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 GROWING = "skate-train-growing-"  # begins the names of reservations for further workers
 GROW_SECONDS = 2.0  # in which room that seems to be there must have been reserved
+LOOK_SECONDS = 0.05  # between looks at a reservation whose node is lost
 LOOSE = ("PACK", "SPREAD")  # strategies that hold for workers that come later, as far as can be
 
 
@@ -57,7 +64,7 @@ class Reservations:
     def grow(self, size: int) -> None:
         """Reserve for so many workers in all, or for as many as there is room for."""
         while len(self) < size:
-            further = placement_group([self._each], name=GROWING + secrets.token_hex(8))
+            further = self._further_one()
             if not _is_there(further):
                 remove_placement_group(further)
                 return
@@ -67,6 +74,31 @@ class Reservations:
         """Give back what was reserved for others than the first workers."""
         while len(self) > max(size, self._together):
             remove_placement_group(self._further.pop())
+
+    def renew(self, rank: int) -> bool:
+        """Have room for another worker in the place of one that has died, perhaps with its node;
+        False if there is none. Those whose number cannot change wait for a node."""
+        if not self.can_change:
+            return True
+        if rank < self._together:
+            return _is_whole(self._first)
+        place = rank - self._together
+        remove_placement_group(self._further[place])
+        self._further[place] = self._further_one()
+        return _is_there(self._further[place])
+
+    def _further_one(self) -> PlacementGroup:
+        return placement_group([self._each], name=GROWING + secrets.token_hex(8))
+
+    def can_spare(self, ranks: Collection[int]) -> bool:
+        """Return whether the others can go on without these: not without one of the least number,
+        which are reserved together."""
+        return all(rank >= self._together for rank in ranks)
+
+    def leave_out(self, ranks: Collection[int]) -> None:
+        """Give back what was reserved for these ranks, all of which can be spared."""
+        for rank in sorted(ranks, reverse=True):
+            remove_placement_group(self._further.pop(rank - self._together))
 
     def release(self) -> None:
         """Give back everything."""
@@ -83,9 +115,20 @@ def _is_there(group: PlacementGroup) -> bool:
     return bool(ready)
 
 
+def _is_whole(group: PlacementGroup) -> bool:
+    """Return whether all of a reservation is there, or is again soon, elsewhere than on a lost
+    node."""
+    deadline = time.monotonic() + GROW_SECONDS
+    while placement_group_table(group).get("state") != "CREATED":
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(LOOK_SECONDS)
+    return True
+
+
 def resources_per_worker(scaling: ScalingConfig) -> dict[str, float]:
-    """What each worker reserves. By default a CPU each; on a machine with fewer CPUs than workers
-    they share what there is."""
+    """Return what each worker reserves. By default a CPU each; on a machine with fewer CPUs than
+    workers they share what there is."""
     wanted = scaling._resources_per_worker_not_none
     if not wanted:
         raise ValueError(

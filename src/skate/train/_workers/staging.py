@@ -17,7 +17,7 @@ from typing import Any
 
 import skate
 from skate._run.checkpoint import Checkpoint
-from skate._run.folders import LocalFolder, scratch_dir
+from skate._run.folders import LocalFolder, copy_tree, scratch_dir
 from skate._run.own_files import signatures_of_models
 from skate._run.reporting import Report
 from skate._run.signing_key import adopt_signing_key, signing_key
@@ -79,7 +79,7 @@ def _taken_over(path: str, whole: bool) -> str:
             return folder
         except OSError:
             shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(path, folder)
+    copy_tree(path, folder)
     return folder
 
 
@@ -90,7 +90,7 @@ def write_staged(
     name: str,
     key: bytes,
 ) -> None:
-    """In a task: write what was staged into the draft of this name."""
+    """Write what was staged into the draft of this name, in a task."""
     adopt_signing_key(key)
     draft = storage.draft(name)
     if data is not None:
@@ -126,7 +126,7 @@ class ReportQueue:
         self._waiting.append(PendingReport(events, result, writes))
 
     def last_name(self) -> str | None:
-        """The checkpoint of the last report that waits and has one."""
+        """Return the checkpoint of the last report that waits and has one."""
         names = (event.checkpoint_name for one in reversed(self._waiting) for event in one.events)
         return next((name for name in names if name), None)
 

@@ -12,7 +12,7 @@ from skate._core.optional_imports import is_installed
 
 @contextmanager
 def own_threads() -> Iterator[None]:
-    """OpenMP uses as many threads as the worker has CPUs. A library that was loaded before the
+    """Keep OpenMP to as many threads as the worker has CPUs. A library that was loaded before the
     fork has read the variable that says so too early, and would use all of the machine: workers
     that wait for each other's threads are slower by an order of magnitude."""
     count = os.environ.get("OMP_NUM_THREADS", "")

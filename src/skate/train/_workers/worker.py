@@ -108,7 +108,7 @@ class WorkerSession(RunSession):
                 self.datasets[name] = part
 
     def write_held(self) -> None:
-        """Nobody else has a checkpoint: write the one that was held back."""
+        """Write the checkpoint that was held back, as nobody else has one."""
         assert self._held is not None
         name, checkpoint = self._held
         write_into(self._storage.draft(name), checkpoint, written_since=self.began)
@@ -129,11 +129,11 @@ class TrainWorker:
         self._thread: threading.Thread | None = None
 
     def process(self) -> int:
-        """Which process this is."""
+        """Return the id of this process."""
         return os.getpid()
 
     def ping(self) -> None:
-        """An answer means that the process is alive and well."""
+        """Return, which shows that the process is alive and well."""
 
     def execute(self, function: Callable[..., object], *args: object, **kwargs: object) -> Any:
         """Call a function here, for a back end."""
@@ -160,7 +160,7 @@ class TrainWorker:
         self._session.write_held()
 
     def interrupt(self, group: int) -> None:
-        """Somebody of the group with this number is gone: have the loop go back."""
+        """Have the loop go back: somebody of the group with this number is gone."""
         assert self._session is not None
         self._session.membership.interrupt(group)
         for dataset in self._session.datasets.values():
@@ -168,7 +168,7 @@ class TrainWorker:
                 dataset.abandon()
 
     def dismiss(self, seconds: float) -> None:
-        """After an interrupt: have the loop end, as the group goes on without it, and wait for
+        """Have the loop end after an interrupt, as the group goes on without it, and wait for
         that."""
         self._mailbox.answers.put(Answer(0, stop=True))
         assert self._thread is not None
@@ -217,7 +217,8 @@ def enter_folder_of(run: str) -> None:
 
 
 def takes_config(loop: Callable[..., object]) -> bool:
-    """Whether a loop has a parameter for its configuration. Raises if it has more than that."""
+    """Return whether a loop has a parameter for its configuration. Raise if it has more than
+    that."""
     if not callable(loop):
         raise ValueError(f"train_loop_per_worker is a function; got {type(loop).__name__}")
     try:
@@ -235,7 +236,7 @@ def takes_config(loop: Callable[..., object]) -> bool:
 
 
 def call_loop(loop: Callable[..., object], config: Config) -> Any:
-    """What the loop returns. `sys.exit` ends the loop, not the process."""
+    """Call the loop and return what it does. `sys.exit` ends the loop, not the process."""
     try:
         return loop(config) if takes_config(loop) else loop()
     except SystemExit as ended:
@@ -245,7 +246,7 @@ def call_loop(loop: Callable[..., object], config: Config) -> Any:
 
 
 def check_metrics(metrics: ResultRow | None) -> None:
-    """Tensors with more than one value are models, not metrics, and metrics have names."""
+    """Refuse tensors with more than one value, which are models, and metrics without a name."""
     if metrics and DEFAULT_METRIC in metrics:
         raise TypeError(
             "train.report takes a dict of metrics, as in train.report({'loss': 0.1}), or metrics "
@@ -261,7 +262,7 @@ def check_metrics(metrics: ResultRow | None) -> None:
 
 
 def portable(value: object) -> Any:
-    """What a loop returned, if it can travel: many return a model without meaning to."""
+    """Return what a loop returned, if it can travel: many return a model without meaning to."""
     try:
         cloudpickle.dumps(value)
     except Exception:
@@ -270,6 +271,6 @@ def portable(value: object) -> Any:
 
 
 def positions_of(datasets: dict[str, Any]) -> Positions:
-    """How far each of a worker's datasets was read, of those that were read in part."""
+    """Return how far each of a worker's datasets was read, of those that were read in part."""
     places = {name: ds._place() for name, ds in datasets.items() if hasattr(ds, "_place")}
     return {name: place for name, place in places.items() if place is not None}

@@ -27,18 +27,18 @@ class TrainReportCallback(TrainBoostingCallback):
         self._reports.iteration(env.iteration, env.model, found, last)
 
     def end(self, model: lightgbm.Booster) -> None:
-        """`lightgbm.train` has returned this model, perhaps earlier than after all iterations."""
+        """Report the model that `lightgbm.train` has returned, perhaps before all iterations."""
         self._reports.end(model)
 
     @classmethod
     def get_model(cls, checkpoint: Checkpoint, filename: str = MODEL_FILE) -> lightgbm.Booster:
-        """The model in a checkpoint that this callback reported."""
+        """Load the model in a checkpoint that this callback reported."""
         with checkpoint.as_directory() as folder:
             return lightgbm.Booster(model_file=os.path.join(folder, filename))
 
 
 def _metrics(results: Any) -> Metrics:
-    """By name; those of cross-validation have a mean and a standard deviation."""
+    """Return metrics by name; those of cross-validation have a mean and a standard deviation."""
     found: Metrics = {}
     for data, metric, value, *rest in results:
         if len(rest) > 1:

@@ -6,8 +6,8 @@ from typing import Any
 
 
 def normalize_pandas_for_lightgbm(df: Any) -> object:
-    """The frame with numbers and booleans that Arrow keeps as pandas keeps them by itself:
-    LightGBM knows no others. All other columns stay as they are."""
+    """Turn numbers and booleans that Arrow keeps into those that pandas keeps by itself: LightGBM
+    knows no others. All other columns stay as they are."""
     import pandas
 
     kinds = {

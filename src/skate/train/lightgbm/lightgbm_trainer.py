@@ -64,7 +64,7 @@ class LightGBMLoop(BoostingLoop[lightgbm.Booster]):
 
 
 def _set_verbosity(verbosity: int) -> None:
-    """LightGBM looks at it when it makes a table, but speaks of its connections before that."""
+    """Set LightGBM's verbosity, which it reads when it makes a table, before it connects."""
     lightgbm.Dataset(np.zeros((1, 1)), params={"verbosity": verbosity}).construct()
 
 
@@ -126,5 +126,5 @@ class LightGBMTrainer(BoostingTrainer):
 
     @classmethod
     def get_model(cls, checkpoint: Checkpoint) -> lightgbm.Booster:
-        """The model in a checkpoint of this trainer."""
+        """Load the model in a checkpoint of this trainer."""
         return LightGBMCheckpoint.from_checkpoint(checkpoint).get_model()

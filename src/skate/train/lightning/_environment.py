@@ -30,11 +30,12 @@ class LightningEnvironment(_LightningEnvironment):  # type: ignore[misc]
         return session.node_rank()
 
     def set_world_size(self, size: int) -> None:
-        """It is what the trainer says, not what Lightning makes of its devices."""
+        """Ignore what Lightning makes of its devices: the trainer says how many workers there
+        are."""
 
     def set_global_rank(self, rank: int) -> None:
-        """As above; Lightning is to log and print on the first of all workers only."""
+        """Set the worker's own rank; Lightning is to log and print on the first of all only."""
         super().set_global_rank(self.global_rank())
 
     def teardown(self) -> None:
-        """The workers go on."""
+        """Leave everything as it is: the workers go on."""

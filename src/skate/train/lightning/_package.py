@@ -9,8 +9,8 @@ from skate._core.optional_imports import is_installed, try_import
 
 
 def lightning_module(name: str = "") -> Any:
-    """A module of `pytorch_lightning`, for programs that have imported only that or have only
-    that; else of `lightning.pytorch`."""
+    """Import a module of `pytorch_lightning`, for programs that have imported only that or have
+    only that; else of `lightning.pytorch`."""
     imported = [
         package for package in ("lightning", "pytorch_lightning") if package in sys.modules
     ]

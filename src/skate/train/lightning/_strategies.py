@@ -40,7 +40,8 @@ class _OnWorker:
         return {"num_replicas": self.world_size, "rank": self.global_rank}
 
     def setup_environment(self) -> None:
-        """With num_workers=0 there is no process group yet; one that is alone needs no network."""
+        """Make a process group where there is none yet, with num_workers=0: one that is alone
+        needs no network."""
         if not dist.is_initialized() and world_size() == 1:
             backend = "nccl" if self.root_device.type == "cuda" else "gloo"
             store = dist.HashStore()  # type: ignore[attr-defined]
@@ -75,8 +76,8 @@ class DeepSpeedStrategy(_OnWorker, _strategies.DeepSpeedStrategy):  # type: igno
 
 
 def prepare_trainer(trainer: lightning.Trainer) -> Any:
-    """The Lightning trainer, if it can train on the workers of a TorchTrainer; else an error that
-    says what it needs."""
+    """Return the Lightning trainer, if it can train on the workers of a TorchTrainer; else raise
+    an error that says what it needs."""
     allowed = (DDPStrategy, FSDPStrategy, DeepSpeedStrategy)
     if not isinstance(trainer.strategy, allowed):
         raise RuntimeError(

@@ -8,7 +8,8 @@ import time
 def scores(
     estimator: object, features: object, labels: object, scoring: object
 ) -> dict[str, object]:
-    """By name, as `cross_validate` names them: `test_score`, or `test_…` for each of several."""
+    """Score an estimator, named as by `cross_validate`: `test_score`, or `test_…` for each of
+    several."""
     from sklearn.metrics import check_scoring
 
     began = time.perf_counter()

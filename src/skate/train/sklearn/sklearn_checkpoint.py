@@ -32,7 +32,7 @@ class SklearnCheckpoint(ModelFileCheckpoint):
         path: str | os.PathLike[str] | None = None,
         preprocessor: Preprocessor | None = None,
     ) -> AnySklearnCheckpoint:
-        """One that holds this estimator, in the folder `path` or a new temporary one."""
+        """Make one that holds this estimator, in the folder `path` or a new temporary one."""
 
         def write(place: str) -> None:
             Path(place).write_bytes(signed_pickle(estimator))

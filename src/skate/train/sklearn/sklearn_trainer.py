@@ -164,5 +164,5 @@ class SklearnTrainer(BaseTrainer):
 
     @classmethod
     def get_model(cls, checkpoint: Checkpoint) -> BaseEstimator:
-        """The estimator in a checkpoint of this trainer."""
+        """Load the estimator in a checkpoint of this trainer."""
         return SklearnCheckpoint.from_checkpoint(checkpoint).get_estimator()

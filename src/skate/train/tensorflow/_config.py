@@ -37,7 +37,7 @@ class TensorflowBackend(Backend):
 
 
 def prepare_worker(addresses: list[str], rank: int) -> None:
-    """Before the user's loop: tell it of the cluster."""
+    """Tell a worker of the cluster, before the user's loop."""
     os.environ["TF_CONFIG"] = json.dumps(
         {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": rank}}
     )

@@ -30,7 +30,7 @@ class TensorflowWorker(TrainWorker):
 
 
 def modules_of(pickled: bytes) -> set[str]:
-    """The modules that are imported when a function is unpickled."""
+    """Find the modules that are imported when a function is unpickled."""
     found: set[str] = set()
     memo: list[Any] = []
     before: Any = None
@@ -57,7 +57,7 @@ def modules_of(pickled: bytes) -> set[str]:
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Around the loop: whose error is about Keras is told where the choice is made."""
+    """Add to errors of the loop that are about Keras where the choice of it is made."""
     try:
         yield
     except Exception as error:
@@ -72,7 +72,7 @@ def explained() -> Iterator[None]:
 
 
 def _comes_from_keras(error: BaseException) -> bool:
-    """Whether it was raised in Keras, or is about it, as when it has no such attribute."""
+    """Return whether it was raised in Keras, or is about it, as when it has no such attribute."""
     places = [frame.f_globals.get("__name__") for frame, _ in walk_tb(error.__traceback__)]
     roots = {str(name).partition(".")[0] for name in places}
     return "keras" in str(error) or not roots.isdisjoint({"keras", "tf_keras"})

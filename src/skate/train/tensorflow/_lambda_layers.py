@@ -56,7 +56,7 @@ def _description_in(path: str) -> Any:
 
 
 def _is_named(described: object) -> bool:
-    """Whether a layer anywhere in a description is of that class."""
+    """Return whether a layer anywhere in a description is of that class."""
     if isinstance(described, dict):
         return any(_is_named(value) for value in described.values())
     if isinstance(described, list):

@@ -157,19 +157,19 @@ class TensorflowCheckpoint(Checkpoint):
         return data[MODEL_KEY]
 
     def _content(self, data: dict[str, Any]) -> list[str]:
-        """For people: the names of its files, or of the values in its dictionary."""
+        """List, for people, the names of its files, or of the values in its dictionary."""
         if FILES_KEY not in data:
             return sorted(map(str, data))
         with self.as_directory() as folder:
             return sorted(os.listdir(folder))
 
     def _holds_files(self) -> bool:
-        """Whether it is a folder, maybe one that travels as a dict."""
+        """Return whether it is a folder, maybe one that travels as a dict."""
         kind, content = self.get_internal_representation()
         return kind != "data_dict" or FILES_KEY in content
 
     def _read(self, folder: str, model: Any, allow_pickle: bool) -> keras.Model:
-        """The model in a folder; None if no file is one."""
+        """Read the model in a folder; None if no file is one."""
         name = self.get_metadata().get(self.MODEL_FILENAME_KEY) or _model_in(folder)
         if name is not None:
             return self._loaded(os.path.join(folder, name), allow_pickle)
@@ -198,7 +198,7 @@ def _read_by_keras_2(path: str, allow_pickle: bool) -> keras.Model:
 
 
 def _saved_model(tf: ModuleType, path: str, allow_pickle: bool) -> keras.Model:
-    """A folder in TensorFlow's format, which Keras 3 reads as a layer only."""
+    """Read a folder in TensorFlow's format, which Keras 3 reads as a layer only."""
     if os.path.exists(os.path.join(path, "keras_metadata.pb")) and is_installed("tf_keras"):
         return _read_by_keras_2(path, allow_pickle)
     endpoint = "serve" if hasattr(tf.saved_model.load(path), "serve") else "serving_default"
@@ -213,7 +213,7 @@ def _built(model: Any) -> keras.Model:
 
 
 def _model_in(folder: str) -> str | None:
-    """The file, or the folder itself, that looks like a model."""
+    """Find the file, or the folder itself, that looks like a model."""
     names = sorted(os.listdir(folder))
     for ending in (".keras", ".h5"):
         for name in names:

@@ -58,7 +58,7 @@ def abort() -> None:
 
 
 def _sockets() -> dict[str, int]:
-    """The descriptors of sockets by what the system calls these, which is used once only."""
+    """Find the descriptors of sockets by what the system calls these, which is used once only."""
     found = {}
     for descriptor in map(int, os.listdir("/proc/self/fd")):
         with contextlib.suppress(OSError):
@@ -81,8 +81,8 @@ def _shut_down(descriptor: int) -> None:
 
 
 def waits_in_vain() -> bool:
-    """Whether the loop of this worker waits inside torch for what has been ended, so that nothing
-    will ever come of it."""
+    """Return whether the loop of this worker waits inside torch for what has been ended, so that
+    nothing will ever come of it."""
     loop = next((t for t in threading.enumerate() if t.name == LOOP_THREAD), None)
     if loop is None or loop.ident is None:
         return False

@@ -125,7 +125,7 @@ _listeners: list[socket.socket] = []
 
 
 def _listen(host: str) -> int:
-    """In rank 0: open the store's socket; its port."""
+    """Open the store's socket, in rank 0, and return its port."""
     try:
         listener = socket.create_server((host, 0))
     except OSError as error:  # an address at which others see this machine, and it not itself
@@ -183,8 +183,8 @@ def _name_place(rank: int, size: int, place: WorkerPlace) -> None:
 
 
 def _pretend(rank: int, size: int, place: WorkerPlace) -> None:
-    """In a worker that takes the place of another: have a process group in which it is alone, and
-    whose collectives do nothing, until it has come to where the others are."""
+    """Make a process group in a worker that takes the place of another: it is alone there, and
+    collectives do nothing, until it has come to where the others are."""
     import torch.distributed as dist
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
@@ -193,8 +193,8 @@ def _pretend(rank: int, size: int, place: WorkerPlace) -> None:
 
 
 def _name_device() -> None:
-    """For Hugging Face's accelerate, which would choose by itself; on CPUs, that each process is
-    alone."""
+    """Tell Hugging Face's accelerate the device, which it would choose by itself; on CPUs, that
+    each process is alone."""
     from skate.train.torch._devices import get_device
 
     device = get_device()

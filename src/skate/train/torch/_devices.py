@@ -42,7 +42,7 @@ def get_device() -> torch.device:
 
 
 def moved(value: object, device: torch.device, non_blocking: bool = False) -> Any:
-    """A batch, with all tensors in it on the device."""
+    """Move a batch, with all tensors in it, to the device."""
     if isinstance(value, torch.Tensor):
         return value.to(device, non_blocking=non_blocking)
     if isinstance(value, dict):

@@ -119,7 +119,7 @@ def _split(
 
 
 def _is_plain(loader: DataLoader[object]) -> bool:
-    """Whether it takes every row once, in order or shuffled."""
+    """Return whether a loader takes every row once, in order or shuffled."""
     sampler = loader.sampler
     if type(sampler) is RandomSampler:
         return not sampler.replacement and sampler.num_samples == len(loader.dataset)  # type: ignore[arg-type]
@@ -188,7 +188,7 @@ class RestOfOrder(DistributedSampler[Any]):
 
 
 def _drawn(sampler: Any, seed: int) -> list[object]:
-    """All indices of a sampler, by this seed; random numbers elsewhere stay what they are."""
+    """Draw all indices of a sampler, by this seed; random numbers elsewhere stay what they are."""
     import numpy as np
 
     others = random.getstate(), np.random.get_state()
@@ -265,8 +265,8 @@ class PreparedDataLoader(DataLoader[Any]):
         self._begun = self.progress = progress
 
     def _begin_epoch(self) -> None:
-        """Another order in each epoch, as a loader that shuffles has it; a loop that counts by
-        itself is left alone."""
+        """Choose another order in each epoch, as a loader that shuffles has it; a loop that counts
+        by itself is left alone."""
         sampler = self._loader.sampler
         begun, self._begun = self._begun, None
         if isinstance(sampler, RestOfOrder):
@@ -298,7 +298,7 @@ class PreparedDataLoader(DataLoader[Any]):
 
 
 def _record(value: Any, stream: Any) -> None:
-    """Memory that another stream has filled must not be reused before this one has read it."""
+    """Keep memory that another stream has filled from being reused before this one has read it."""
     if isinstance(value, torch.Tensor):
         if value.is_cuda:
             value.record_stream(stream)

@@ -26,7 +26,7 @@ class Acceleration:
 
 
 def acceleration(caller: str) -> Acceleration:
-    """That of the current session."""
+    """Return the settings for speed of the current session."""
     session = current(f"train.torch.{caller}()")
     found: Acceleration = session.__dict__.setdefault("acceleration", Acceleration())
     return found
@@ -41,13 +41,13 @@ class Preparations:
 
 
 def preparations(session: RunSession) -> Preparations:
-    """Those of a session."""
+    """Return what was prepared in a session."""
     found: Preparations = session.__dict__.setdefault("preparations", Preparations())
     return found
 
 
 def check_kind(function: str, given: object, kind: type[object]) -> None:
-    """What a function of this package is given must be of a kind."""
+    """Raise TypeError unless what a function of this package is given is of a kind."""
     if not isinstance(given, kind):
         raise TypeError(
             f"train.torch.{function} takes a {kind.__module__}.{kind.__name__}; "
@@ -135,7 +135,7 @@ def prepare_model(
 def _fully_sharded(
     model: torch.nn.Module, device: torch.device, size: int, options: dict[str, Any]
 ) -> torch.nn.Module:
-    """The same model, whose parameters are DTensors. Those of its parts that were given to
+    """Shard the model, whose parameters are DTensors then. Those of its parts that were given to
     `fully_shard` before are gathered by themselves."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
@@ -184,7 +184,7 @@ def _broadcast_buffers(model: Any, buffers: dict[str, torch.Tensor]) -> list[obj
 
 
 def _in_mixed_precision(model: torch.nn.Module, device: torch.device) -> torch.nn.Module:
-    """Its forward runs under autocast."""
+    """Have the model's forward run under autocast."""
     original: Any = type(model)
 
     def forward(self: Any, *args: object, **kwargs: object) -> object:
@@ -195,8 +195,9 @@ def _in_mixed_precision(model: torch.nn.Module, device: torch.device) -> torch.n
 
 
 def _with_module(model: torch.nn.Module) -> torch.nn.Module:
-    """`.module` is the model as it was, as if it were wrapped: the two have all in common, so that
-    names of weights stay what they are. What goes down from `.module` to `.module` ends there."""
+    """Give the model a `.module`, as if it were wrapped: the model as it was. The two have all in
+    common, so that names of weights stay what they are. What goes down from `.module` to `.module`
+    ends there."""
     if hasattr(model, "module") or isinstance(model, torch.jit.ScriptModule):
         return model
     original = type(model)
@@ -204,8 +205,8 @@ def _with_module(model: torch.nn.Module) -> torch.nn.Module:
 
 
 def _given(model: torch.nn.Module, names: dict[str, object]) -> torch.nn.Module:
-    """The same model, which has these names besides those of its class. A copy of it, as in a
-    checkpoint, is what it was before."""
+    """Give the model these names besides those of its class. A copy of it, as in a checkpoint, is
+    what it was before."""
     original = type(model)
     pickled = {"__reduce_ex__": lambda self, protocol: (_itself, (_twin(self, original),))}
     about = {"__module__": original.__module__, "__qualname__": original.__qualname__}
@@ -214,7 +215,7 @@ def _given(model: torch.nn.Module, names: dict[str, object]) -> torch.nn.Module:
 
 
 def _twin(model: torch.nn.Module, original: type[torch.nn.Module]) -> torch.nn.Module:
-    """The model as an instance of its former class."""
+    """Return the model as an instance of its former class."""
     twin = original.__new__(original)
     twin.__dict__ = model.__dict__
     return twin

@@ -233,7 +233,8 @@ class ResilientState:
 
 
 def _membership(session: RunSession) -> Membership | None:
-    """That of a worker whose group replaces workers one by one."""
+    """Return the membership of a worker whose group replaces workers one by one; None in
+    others."""
     if not getattr(session, "replaces", False):
         return None
     found: Membership = session.membership  # type: ignore[attr-defined]
@@ -241,7 +242,7 @@ def _membership(session: RunSession) -> Membership | None:
 
 
 def _is_about_a_peer(error: Exception, membership: Membership) -> bool:
-    """Whether something has failed because a peer is gone. The news may be on its way."""
+    """Return whether something has failed because a peer is gone. The news may be on its way."""
     if isinstance(error, PeerLostError) or membership.lost.is_set():
         return True
     text = str(error).lower()
@@ -275,7 +276,7 @@ def _check_shareable(name: str, part: object, session: RunSession) -> None:
 
 
 def _copied(value: Any, into: Any = None) -> Any:
-    """A copy of nested containers of tensors and values, in the memory of `into` where it fits."""
+    """Copy nested containers of tensors and values, into the memory of `into` where it fits."""
     if isinstance(value, torch.Tensor):
         source = value.detach()
         if isinstance(into, torch.Tensor) and _alike(source, into):
@@ -296,7 +297,7 @@ def _alike(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _taken_apart(value: Any, tensors: list[torch.Tensor]) -> Any:
-    """The same containers with places for the tensors, which are added to the list."""
+    """Copy the containers with places for the tensors, which are added to the list."""
     if isinstance(value, torch.Tensor):
         tensors.append(value.contiguous())
         return TensorPlace(tuple(value.shape), value.dtype, value.device.type)

@@ -119,7 +119,7 @@ class TorchCheckpoint(Checkpoint):
 def model_in(
     checkpoint: Checkpoint, model: torch.nn.Module | None = None, allow_pickle: bool = False
 ) -> torch.nn.Module:
-    """The model in a checkpoint: saved as "model" of a dict, or as a file `model.pt`."""
+    """Load the model in a checkpoint: saved as "model" of a dict, or as a file `model.pt`."""
     saved = _saved(checkpoint, allow_pickle or checkpoint._allow_pickle)
     if isinstance(saved, torch.nn.Module):
         return unwrapped(saved)
@@ -148,7 +148,7 @@ def _saved(checkpoint: Checkpoint, allow_pickle: bool) -> Any:
 
 
 def _loaded(place: str, allow_pickle: bool) -> Any:
-    """What torch has saved in a file: weights without any question, all else if it is ours."""
+    """Load what torch has saved in a file: weights in any case, all else only if it is ours."""
     try:
         return torch.load(place, map_location="cpu", weights_only=True)
     except Exception:  # not weights alone, TorchScript, or damaged
@@ -179,7 +179,7 @@ def load_checkpoint(
 
 
 def unwrapped(model: torch.nn.Module) -> torch.nn.Module:
-    """Without what `prepare_model` put around it."""
+    """Return the model without what `prepare_model` put around it."""
     if isinstance(model, torch.nn.parallel.DistributedDataParallel):
         inner: torch.nn.Module = model.module
         return inner
@@ -187,7 +187,7 @@ def unwrapped(model: torch.nn.Module) -> torch.nn.Module:
 
 
 def without_wrapper(state: dict[str, Any]) -> dict[str, Any]:
-    """The weights of a model that was wrapped for several workers, under their own names."""
+    """Return the weights of a model wrapped for several workers under their own names."""
     prefix = "module."
     if state and all(name.startswith(prefix) for name in state):
         return {name.removeprefix(prefix): value for name, value in state.items()}

@@ -34,7 +34,7 @@ class TrainReportCallback(TrainBoostingCallback, xgboost.callback.TrainingCallba
 
     @classmethod
     def get_model(cls, checkpoint: Checkpoint, filename: str = MODEL_FILE) -> xgboost.Booster:
-        """The model in a checkpoint that this callback reported."""
+        """Load the model in a checkpoint that this callback reported."""
         booster = xgboost.Booster()
         with checkpoint.as_directory() as folder:
             booster.load_model(os.path.join(folder, filename))

@@ -58,7 +58,7 @@ _trackers: list[Any] = []
 
 
 def _start_tracker(size: int) -> dict[str, object]:
-    """In the process of rank 0, so that the tracker ends with the group."""
+    """Start the tracker in the process of rank 0, so that it ends with the group."""
     from xgboost.tracker import RabitTracker
 
     tracker = RabitTracker(n_workers=size, host_ip=get_node_ip_address(), sortby="task")
@@ -75,7 +75,7 @@ def _remember(arguments: dict[str, object], rank: int) -> None:
 
 @contextmanager
 def connected() -> Iterator[None]:
-    """In which a worker's loop runs."""
+    """Connect XGBoost to the other workers while a worker's loop runs."""
     from xgboost.collective import CommunicatorContext
 
     with own_threads(), CommunicatorContext(**_arguments) if _arguments else nullcontext():

@@ -101,5 +101,5 @@ class XGBoostTrainer(BoostingTrainer):
 
     @classmethod
     def get_model(cls, checkpoint: Checkpoint) -> xgboost.Booster:
-        """The model in a checkpoint of this trainer."""
+        """Load the model in a checkpoint of this trainer."""
         return XGBoostCheckpoint.from_checkpoint(checkpoint).get_model()

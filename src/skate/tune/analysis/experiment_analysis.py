@@ -395,7 +395,7 @@ def _storage_at(path: Any, filesystem: object) -> Storage:
 
 
 def _experiments_in(storage: Storage) -> list[Storage]:
-    """The folder of an experiment, or those of all experiments in a folder."""
+    """Find the experiments of a folder: itself if it is that of one, else those inside of it."""
     if storage.exists(STATE_FILE):
         return [storage]
     inside = [name for name in storage.names() if storage.exists(f"{name}/{STATE_FILE}")]
@@ -424,7 +424,7 @@ def with_own_aim(path: str, metric: str | None, mode: str | None) -> ExperimentA
 
 
 def _stored_trials(storage: Storage, allow_pickle: bool) -> list[Trial]:
-    """The trials of a folder; those that run, or were killed, as far as their files say."""
+    """Read the trials of a folder; those that run, or were killed, as far as their files say."""
     trials = [trial for one in _experiments_in(storage) for trial in trials_of(one, stub=True)]
     for trial in trials:
         trial.allow_pickle = allow_pickle
@@ -435,10 +435,11 @@ def _stored_trials(storage: Storage, allow_pickle: bool) -> list[Trial]:
 
 
 def _history(trial: Trial) -> list[ResultRow]:
-    """All results of a trial; of one that was repeated after a failure, the later."""
-    by_iteration: dict[Any, dict[str, Any]] = {}
+    """Read all results of a trial; of one that was repeated after a failure, the later."""
+    by_iteration: dict[float, dict[str, Any]] = {}
     for number, row in enumerate(trial.storage.lines(EXPR_RESULT_FILE)):
-        by_iteration[row.get(TRAINING_ITERATION, -number - 1)] = row
+        iteration = row.get(TRAINING_ITERATION)
+        by_iteration[iteration if isinstance(iteration, (int, float)) else -number - 1] = row
     return list(by_iteration.values())
 
 

@@ -44,7 +44,7 @@ class Calls:
         self._workers = {ref: one for ref, one in self._workers.items() if one is not worker}
 
     def workers(self) -> list[PooledWorker]:
-        """Those that have been called and have not answered."""
+        """List the workers that have been called and have not answered."""
         return list(self._workers.values())
 
     def answered(self, seconds: float) -> list[tuple[PooledWorker, Outcome]]:
@@ -106,7 +106,7 @@ class CallsInStep(Calls):
 
 
 def _is_whole(events: Sequence[TrialEvent]) -> bool:
-    """Whether a trial has come to a report or to its end."""
+    """Return whether a trial has come to a report or to its end."""
     return bool(events) and not isinstance(events[-1], Began)
 
 

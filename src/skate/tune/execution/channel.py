@@ -55,7 +55,7 @@ class Channel:
             return self._verdict
 
     def answer(self, verdict: TrialVerdict) -> None:
-        """The verdict on all that was taken."""
+        """Give the trial the verdict on all that was taken, and let it go on."""
         with self._answered:
             self._halting = self._halting or verdict.halts
             if self._waiting and not self._events:
@@ -63,9 +63,9 @@ class Channel:
             self._answered.notify()
 
     def take(self, seconds: float) -> tuple[list[TrialEvent], bool]:
-        """All events, as soon as there is one or the trial is over; none after `seconds`. And
-        whether these are the last: who asks for that later may hear of an end whose events came
-        in between."""
+        """Take all events, as soon as there is one or the trial is over; none after `seconds`.
+        Tell too whether these are the last: who asks for that later may hear of an end whose
+        events came in between."""
         with self._arrived:
             self._arrived.wait_for(lambda: self._events or self.over, seconds)
             self._paused.wait_for(lambda: self._waiting or self.over, _GATHER_SECONDS)
@@ -74,7 +74,7 @@ class Channel:
             return events, self.over
 
     def end(self) -> None:
-        """The trial is over."""
+        """Note that the trial is over, and wake who waits for its events."""
         with self._arrived:
             self.over = True
             self._arrived.notify()

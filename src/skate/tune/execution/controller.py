@@ -15,7 +15,7 @@ a scheduler needs a checkpoint, the verdict is to save: it decides when `Saved` 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from skate._run.checkpoint import Checkpoint
@@ -63,7 +63,7 @@ class TuneController:
         most_pending: int = 16,
         max_concurrent: int = 0,
         fail_fast: bool | str = False,
-        saves_on_demand: bool = False,
+        saves_on_demand: Callable[[Trial], bool] = lambda trial: False,
         required_metrics: Sequence[str] = (),
     ) -> None:
         """Begin an experiment.
@@ -76,7 +76,7 @@ class TuneController:
             most_pending: How many trials are made before they can start.
             max_concurrent: How many trials may run at a time; 0 is no limit.
             fail_fast: Whether the first failure ends everything; "raise" raises it.
-            saves_on_demand: Whether trials can be asked for a checkpoint, as classes can.
+            saves_on_demand: Whether a trial can be asked for a checkpoint, as classes can.
             required_metrics: What every result must have, for those who decide by it.
         """
         self.search_alg = search_alg
@@ -105,19 +105,19 @@ class TuneController:
     # -- what schedulers and callbacks look at -----------------------------------------------
 
     def get_trials(self) -> list[Trial]:
-        """All trials."""
+        """List all trials, in the order in which they were made."""
         return list(self.trials)
 
     def get_live_trials(self) -> list[Trial]:
-        """Those that have not ended."""
+        """List the trials that have not ended."""
         return list(self._live.values())
 
     def get_trial(self, trial_id: str) -> Trial | None:
-        """The trial with that id."""
+        """Look up the trial with that id."""
         return self._by_id.get(trial_id)
 
     def total_resources(self) -> dict[str, float]:
-        """All resources that trials can have."""
+        """Return all resources that trials can have."""
         return self._total
 
     @property
@@ -137,7 +137,7 @@ class TuneController:
     # -- trials come -------------------------------------------------------------------------
 
     def add_trial(self, trial: Trial) -> None:
-        """A new trial, or one that is taken up again."""
+        """Add a new trial, or one that is taken up again."""
         self._by_id[trial.trial_id] = trial
         self.trials.append(trial)
         if trial.is_finished():
@@ -147,7 +147,7 @@ class TuneController:
         self.scheduler.on_trial_add(self, trial)
 
     def remind(self, trial: Trial, results: Iterable[Mapping[str, object]]) -> None:
-        """What a trial reported in an earlier program."""
+        """Let the scheduler learn from what a trial reported in an earlier program."""
         self.scheduler.learn_from(trial, map(_flat, results))
 
     def _fill_queue(self) -> Steps[None]:
@@ -197,14 +197,14 @@ class TuneController:
         return None if trial is None or trial.trial_id in self._held else trial
 
     def start(self, trial: Trial) -> None:
-        """It has got its resources."""
+        """Note that a trial has got its resources, and runs."""
         self._held.add(trial.trial_id)
         self._set_status(trial, Trial.RUNNING)
 
     # -- trials report -----------------------------------------------------------------------
 
     def on_event(self, trial: Trial, event: Began | Reported | Saved) -> Steps[TrialVerdict]:
-        """A trial that has a process tells something: what is it told?"""
+        """Decide what a trial is told that has a process and tells something."""
         if isinstance(event, Reported):
             if trial.is_finished():
                 return TrialVerdict.GO_ON
@@ -282,11 +282,11 @@ class TuneController:
         return TrialVerdict.HALT_AND_SAVE if saves else TrialVerdict.HALT
 
     def _can_save(self, trial: Trial) -> bool:
-        """Whether the trial can be asked for a checkpoint, and its last result has none."""
-        return self._saves_on_demand and trial.trial_id not in self._saved
+        """Return whether the trial can be asked for a checkpoint, and its last result has none."""
+        return self._saves_on_demand(trial) and trial.trial_id not in self._saved
 
     def _complete(self, trial: Trial, flat: ResultRow) -> None:
-        """A running trial has come to its end."""
+        """Note that a running trial has come to its end, and tell searcher and scheduler."""
         self._set_status(trial, Trial.TERMINATED)
         self.search_alg.on_trial_complete(trial.trial_id, result=flat)
         self.scheduler.on_trial_complete(self, trial, flat)
@@ -303,7 +303,7 @@ class TuneController:
         return (yield from self._conclude(trial, result, flat, decision))
 
     def _note_checkpoint(self, trial: Trial, name: str, metrics: MetricsLike) -> None:
-        """The scheduler may use it for its decision."""
+        """Note a new checkpoint, at once: the scheduler may use it for its decision."""
         place = trial.storage.checkpoint(name)
         self._saved.add(trial.trial_id)
         if trial.checkpoint == place:
@@ -314,19 +314,19 @@ class TuneController:
         self._unrecorded.setdefault(trial.trial_id, []).append(new)
 
     def _record_checkpoints(self, trial: Trial) -> Steps[None]:
-        """Their result is on record by now: a trial that goes on from here does not report it
-        again."""
+        """Record the new checkpoints of a trial, now that their result is on record: if it goes on
+        from here it does not report that again."""
         yield from self._unrecorded.pop(trial.trial_id, ())
 
     def _what_was_asked_for(self) -> Steps[None]:
-        """What schedulers have asked for while they decided."""
+        """Yield the effects that schedulers have asked for while they decided."""
         asked, self._asked_for = self._asked_for, []
         yield from asked
 
     # -- trials go ---------------------------------------------------------------------------
 
     def on_released(self, trial: Trial) -> Steps[None]:
-        """Its process is free: it has returned, or was halted."""
+        """Note that a trial's process is free: it has returned, or was halted."""
         self._held.discard(trial.trial_id)
         trial.is_saving = False
         if trial.status == Trial.RUNNING:
@@ -337,7 +337,7 @@ class TuneController:
             yield EndTrial(trial, "on_trial_complete")
 
     def on_failure(self, trial: Trial, error: BaseException) -> Steps[None]:
-        """It raised, or its process died."""
+        """Decide what becomes of a trial that raised, or whose process died."""
         self._held.discard(trial.trial_id)
         result = self._undecided.pop(trial.trial_id, None)
         if result is not None and trial.status == Trial.RUNNING:
@@ -378,7 +378,7 @@ class TuneController:
         self._set_status(trial, Trial.ERROR)
 
     def _try_again(self, trial: Trial) -> Steps[None]:
-        """From its last checkpoint, when its turn comes."""
+        """Queue a trial that failed, to go on from its last checkpoint when its turn comes."""
         self.scheduler.on_trial_error(self, trial)
         self._set_status(trial, Trial.PENDING)
         self.scheduler.on_trial_add(self, trial)
@@ -396,7 +396,7 @@ class TuneController:
         return trial.checkpoint
 
     def pause_trial(self, trial: Trial, should_checkpoint: bool = True) -> None:
-        """It gives up its resources, and goes on later from its checkpoint."""
+        """Have a trial give up its resources, to go on later from its checkpoint."""
         if should_checkpoint:
             self.save_trial(trial)
         self._set_status(trial, Trial.PAUSED)
@@ -432,14 +432,14 @@ class TuneController:
         yield from self._what_was_asked_for()
 
     def stop_all(self) -> None:
-        """No more trials begin, and those that run end."""
+        """Begin no more trials, and end those that run."""
         self._stopping = True
         self.search_alg.set_finished()
         for trial in self.get_live_trials():
             self.stop_trial(trial)
 
     def trials_to_halt(self) -> list[Trial]:
-        """Those that run and must not."""
+        """Hand over the trials that run and must not; each is given once."""
         found, self._to_halt = self._to_halt, []
         return found
 
@@ -454,7 +454,7 @@ class TuneController:
 
 
 def _flat(result: MetricsLike) -> dict[str, object]:
-    """Nested metrics as "a/b", beside the config."""
+    """Copy a result, with nested metrics also as "a/b", but for those of the config."""
     flat = dict(result)
     for name, value in result.items():
         if type(value) in LEAVES or name == "config":

@@ -24,10 +24,10 @@ from skate._run.uploads import Uploads
 from skate.tune.analysis.experiment_analysis import ExperimentAnalysis
 from skate.tune.error import TuneError
 from skate.tune.execution.controller import TuneController
+from skate.tune.execution.experiment_group import ExperimentGroup
 from skate.tune.execution.notes import ExperimentNotes
 from skate.tune.execution.performer import Performer
 from skate.tune.execution.pool import WorkerPool
-from skate.tune.execution.programs import is_class
 from skate.tune.execution.reporting import ProgressReporting
 from skate.tune.execution.resume import take_up
 from skate.tune.execution.runner import Runner
@@ -35,7 +35,8 @@ from skate.tune.execution.seeding import SeededDraws
 from skate.tune.execution.snapshots import Snapshots, restore_callbacks
 from skate.tune.execution.warm_start import warm_up
 from skate.tune.experiment.experiment import Experiment
-from skate.tune.experiment.state_file import StateLog
+from skate.tune.experiment.space_file import save_spaces
+from skate.tune.experiment.state_file import StateLogs
 from skate.tune.experiment.trial import Trial
 from skate.tune.result import DEFAULT_METRIC
 from skate.tune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
@@ -57,63 +58,71 @@ _FLUSH_EVERY_SECONDS = 0.5  # between writes of results, where they come fast
 
 
 def execute(
-    experiment: Experiment,
+    experiments: Sequence[Experiment],
     tuning: TuneConfig,
     run: RunConfig,
     resume: ResumeConfig | None = None,
     warm_start: Sequence[str] = (),
 ) -> ExperimentAnalysis:
-    """Run an experiment.
+    """Run an experiment, or several side by side.
 
     Args:
-        experiment: What is run, on which space, where, and with which limits.
+        experiments: What is run, on which space, where, and with which limits.
         tuning: What is optimised, by whom, and how many trials run at a time.
         run: Who is told, and what a failure ends.
         resume: How to go on with trials of an earlier program; `None` begins a new experiment.
         warm_start: The folders of searches that the searcher learns from.
 
     Returns:
-        What its trials came to.
+        What the trials came to.
     """
+    group, experiment = ExperimentGroup(experiments), experiments[0]
     if not skate.is_initialized():
         skate.init()
     draws = SeededDraws(tuning.seed) if tuning.seed is not None else None
     with draws or contextlib.nullcontext():
-        controller = new_controller(experiment, tuning, run, skate.cluster_resources())
+        controller = new_controller(group, tuning, run, skate.cluster_resources())
     search_alg = controller.search_alg
-    log = StateLog(experiment.storage)
+    storages = [folder[0].storage for folder in group.folders]
+    log = StateLogs(storages)
     callbacks = _callbacks(run.callbacks or ())
     if resume is None or not search_alg.has_checkpoint(experiment.storage.local_path):
         warm_up(search_alg, warm_start, experiment.spec["config"])
-    if resume is not None:
-        take_up(experiment, controller, search_alg, resume, log)
+    if resume is None:
+        save_spaces(experiments)
+    else:
+        take_up(group, controller, resume, log)
         restore_callbacks(experiment.storage, callbacks)
     aim = {"metric": tuning.metric, "mode": tuning.mode}
-    log.run(fresh=resume is None, trainable=experiment.run_identifier, **aim)
+    for first, *_ in group.folders:
+        log.at(first.storage).run(fresh=resume is None, trainable=first.run_identifier, **aim)
     _setup(callbacks, experiment, search_alg)
-    reporting = ProgressReporting(experiment.name, tuning, run, controller)
-    notes = ExperimentNotes(experiment.name, tuning.metric, tuning.mode, run.verbose == 0)
+    reporting = ProgressReporting(group.name, tuning, run, controller)
+    notes = ExperimentNotes(group.name, tuning.metric, tuning.mode, run.verbose == 0)
+    if resume is not None:
+        notes.taken_up(controller.get_trials())
     snapshots = Snapshots(experiment.storage, search_alg, callbacks)
-    uploads = Uploads(
-        experiment.storage, lambda: (trial.storage for trial in controller.get_live_trials())
-    )
+    elsewhere = next((one for one in storages if not one.is_local), experiment.storage)
+    uploads = Uploads(elsewhere, lambda: (trial.storage for trial in controller.get_live_trials()))
     results = AppendBuffer(_FLUSH_EVERY_SECONDS) if _writes_files() else None
     performer = Performer(controller, callbacks, log, results, notes, draws)
-    _announce(experiment, controller)
+    for first, *_ in group.folders:
+        _announce(first, controller)
     ticks = [snapshots.save_if_due, log.flush_if_due, uploads.send_if_due, reporting.tick]
-    runner = _runner(experiment, tuning, controller, performer, [performer.flush_if_due, *ticks])
+    runner = _runner(group, tuning, controller, performer, [performer.flush_if_due, *ticks])
     interrupted = False
     try:
         runner.run()
     except KeyboardInterrupt:
         interrupted = True
-        logger.warning("interrupted; go on with Tuner.restore(%r, trainable=…)", experiment.path)
+        logger.warning("interrupted; go on with Tuner.restore(%r, trainable=…)", group.path)
     finally:
         snapshots.save()
         performer.end_experiment()
         reporting.finish()
-        notes.finish(controller.get_trials(), experiment.path)
-        experiment.storage.close()
+        notes.finish(controller.get_trials(), group.path)
+        for storage in storages:
+            storage.close()
     analysis = ExperimentAnalysis(
         experiment.storage,
         trials=controller.get_trials(),
@@ -125,20 +134,20 @@ def execute(
 
 
 def _runner(
-    experiment: Experiment,
+    group: ExperimentGroup,
     tuning: TuneConfig,
     controller: TuneController,
     performer: Performer,
     on_tick: Sequence[Callable[[], None]],
 ) -> Runner:
-    reuse, steps = tuning.reuse_actors, is_class(experiment.trainable)
+    reuse = tuning.reuse_actors
     in_step = tuning.seed is not None
     return Runner(
         controller,
         performer,
-        WorkerPool(experiment.trainable, skate.cluster_resources(), reuse is not False),
-        waits_always=in_step or _decides(experiment.stopper),
-        reuse_instances=bool(reuse) and steps,
+        WorkerPool(group.trainable_of, skate.cluster_resources(), reuse is not False),
+        waits_always=in_step or any(map(_decides, group.stoppers())),
+        reuse_instances=bool(reuse),
         chdir=_changes_directory(tuning),
         in_step=in_step,
         trial_timeout=tuning.trial_timeout,
@@ -147,7 +156,7 @@ def _runner(
 
 
 def _changes_directory(tuning: TuneConfig) -> bool:
-    """Whether trials run in their own folders. Programs for Ray write their files into the
+    """Return whether trials run in their own folders. Programs for Ray write their files into the
     working directory, which is a folder per trial there; in one process all share it."""
     if tuning.chdir_to_trial_dir is not None:
         return tuning.chdir_to_trial_dir
@@ -156,12 +165,12 @@ def _changes_directory(tuning: TuneConfig) -> bool:
 
 
 def new_controller(
-    experiment: Experiment, tuning: TuneConfig, run: RunConfig, total: Mapping[str, float]
+    group: ExperimentGroup, tuning: TuneConfig, run: RunConfig, total: Mapping[str, float]
 ) -> TuneController:
     """Put together all that decides in a search; nothing of it starts or writes anything.
 
     Args:
-        experiment: What is run, on which space, and with which limits.
+        group: What is run, on which spaces, and with which limits.
         tuning: What is optimised, by whom, and how many trials run at a time.
         run: What a failure ends.
         total: All resources that trials can have.
@@ -171,23 +180,23 @@ def new_controller(
     """
     search_alg = make_search(tuning)
     scheduler = make_scheduler(tuning.scheduler)
-    _hand_over_properties(search_alg, scheduler, tuning, experiment)
-    search_alg.add_configurations(experiment)
+    _hand_over_properties(search_alg, scheduler, tuning, group.first)
+    search_alg.add_configurations(group.experiments)
     return TuneController(
         search_alg=search_alg,
         scheduler=scheduler,
-        stopper=experiment.stopper,
+        stopper=group.stopper,
         total_resources=total,
         most_pending=_most_pending(search_alg, total.get("CPU", 1)),
         max_concurrent=tuning.max_concurrent_trials or 0,
         fail_fast=as_config(FailureConfig, run.failure_config).fail_fast,
-        saves_on_demand=is_class(experiment.trainable),
+        saves_on_demand=group.has_steps,
         required_metrics=_required(tuning.metric, scheduler.metric, search_alg.metric),
     )
 
 
 def _required(*metrics: str | list[str] | None) -> tuple[str, ...]:
-    """The metrics that every result must have for those who decide by them."""
+    """Name the metrics that every result must have for those who decide by them."""
     if os.environ.get("TUNE_DISABLE_STRICT_METRIC_CHECKING") == "1":  # as with Ray
         return ()
     names = [name for one in metrics for name in (one if isinstance(one, list) else [one])]
@@ -195,7 +204,7 @@ def _required(*metrics: str | list[str] | None) -> tuple[str, ...]:
 
 
 def _most_pending(search_alg: SearchAlgorithm, cpus: float) -> int:
-    """How many trials are made before they can start; Ray's variable for it counts here too."""
+    """Return how many trials are made before they can start; Ray's variable for it counts too."""
     given = os.environ.get("TUNE_MAX_PENDING_TRIALS_PG", "")
     if given.isdigit():
         return max(1, int(given))
@@ -204,7 +213,7 @@ def _most_pending(search_alg: SearchAlgorithm, cpus: float) -> int:
 
 
 def _decides(stopper: object) -> bool:
-    """Whether a trial has to wait for a stopper at each result, as for any but the harmless."""
+    """Return whether trials wait for a stopper at each result, as for any but the harmless."""
     stoppers = stopper._stoppers if isinstance(stopper, CombinedStopper) else [stopper]
     return not all(isinstance(one, (DictStopper, TimeoutStopper, type(None))) for one in stoppers)
 
@@ -213,7 +222,7 @@ def _decides(stopper: object) -> bool:
 
 
 def make_search(tuning: TuneConfig) -> SearchAlgorithm:
-    """The source of trials for what a user may write."""
+    """Make the source of trials from what a user may write."""
     found: Any = tuning.search_alg
     most = tuning.max_concurrent_trials or 0
     if found is None:
@@ -249,7 +258,7 @@ def _limited(searcher: Searcher, most: int) -> Searcher:
 
 
 def make_scheduler(given: object) -> TrialScheduler:
-    """The scheduler for what a user may write."""
+    """Make the scheduler from what a user may write."""
     if given is None:
         return FIFOScheduler()
     if isinstance(given, str):
@@ -296,7 +305,7 @@ def _hand_over_properties(
 
 
 def _callbacks(given: Sequence[object]) -> list[object]:
-    """The user's, those that the environment names, and the loggers of every experiment."""
+    """Collect the user's callbacks, those that the environment names, and the usual loggers."""
     given = [*given, *callbacks_for_tuning()]
     for callback in given:
         if not isinstance(callback, Callback):  # RunConfig has checked, but for training
@@ -311,7 +320,7 @@ def _callbacks(given: Sequence[object]) -> list[object]:
 
 
 def _writes_files() -> bool:
-    """Whether trials have the usual files; not with a variable that Ray has too."""
+    """Return whether trials have the usual files; not with a variable that Ray has too."""
     return os.environ.get("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS") != "1"
 
 
@@ -327,7 +336,7 @@ def _setup(callbacks: list[Any], experiment: Experiment, search_alg: SearchAlgor
 
 
 def raise_if_failed(analysis: ExperimentAnalysis) -> None:
-    """An error that names the trials that failed."""
+    """Raise an error that names the trials that failed, if any did."""
     if analysis.interrupted:
         return
     failed = [trial for trial in analysis.trials if trial.status == Trial.ERROR]

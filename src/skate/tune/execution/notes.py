@@ -40,6 +40,17 @@ class ExperimentNotes:
         self._failures = 0
         self._warned_of_nan = self._warned_of_silence = False
 
+    def taken_up(self, trials: Sequence[Trial]) -> None:
+        """Say what is known of a search that goes on, and what is done once more."""
+        if self._silent:
+            return
+        over = sum(trial.is_finished() for trial in trials)
+        kept = sum(trial.checkpoint is not None for trial in trials if not trial.is_finished())
+        anew = len(trials) - over - kept
+        parts = [(over, "over"), (kept, "to go on from a checkpoint"), (anew, "to begin")]
+        states = ", ".join(f"{number} {state}" for number, state in parts if number)
+        notices.say(f"{self._name} is taken up: {_number(trials)} of before ({states or 'none'})")
+
     def failed(self, trial: Trial, error: BaseException) -> None:
         """Note that a trial has failed, and was counted as such."""
         self._failures += 1

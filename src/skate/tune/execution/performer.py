@@ -23,7 +23,7 @@ from skate.tune.execution.effects import Effect, Outcome, Steps
 if TYPE_CHECKING:
     from skate.tune.execution.controller import TuneController
     from skate.tune.execution.notes import ExperimentNotes
-    from skate.tune.experiment.state_file import StateLog
+    from skate.tune.experiment.state_file import StateLog, StateLogs
     from skate.tune.experiment.trial import Trial
 
 
@@ -59,7 +59,7 @@ class Performer:
         self,
         controller: TuneController,
         callbacks: Sequence[object],
-        log: StateLog,
+        log: StateLog | StateLogs,
         results: AppendBuffer | None = None,
         notes: ExperimentNotes | None = None,
         draws: AbstractContextManager[None] | None = None,
@@ -124,7 +124,7 @@ class Performer:
                 self._log.trials(trials)
             case effects.BeginTrial(trial):
                 if self._results is not None:
-                    trial.ledger.open(self._results)
+                    trial.ledger.open(self._results, trial.local_path)
                 self._tell("on_trial_start", trial)
             case effects.EndTrial(trial, hook):
                 self._tell(hook, trial)
@@ -146,7 +146,8 @@ class Performer:
                 roll_back(trial)
 
     def _record_checkpoint(self, effect: effects.RecordCheckpoint) -> None:
-        """With its result on record, a trial that goes on from here does not report it again."""
+        """Write down a checkpoint once its result is on record: a trial that goes on from here
+        does not report it again."""
         trial, checkpoint = effect.trial, effect.recorded.checkpoint
         self._tell("on_trial_save", trial)
         trial.ledger.settle()
@@ -158,11 +159,11 @@ class Performer:
     # -- beside the trials ---------------------------------------------------------------------
 
     def begin_step(self) -> None:
-        """The runner begins a step: one event of one trial, or none."""
+        """Tell callbacks that the runner begins a step: one event of one trial, or none."""
         self._step(self._at_begin, "on_step_begin")
 
     def end_step(self) -> None:
-        """The runner has done a step, and has counted it."""
+        """Tell callbacks that the runner has done a step, and has counted it."""
         self._step(self._at_end, "on_step_end")
 
     def flush_if_due(self) -> None:
@@ -173,7 +174,8 @@ class Performer:
             logger.flush_if_due()
 
     def end_experiment(self) -> None:
-        """All is over, also where it was interrupted."""
+        """Write what is left and tell callbacks that all is over, also where it was
+        interrupted."""
         self.catch_up()
         if self._results is not None:
             self._results.flush()
@@ -192,13 +194,13 @@ class Performer:
 
 
 def _others_listen(callbacks: Sequence[object]) -> bool:
-    """Whether somebody but the usual loggers hears of results, before the trial goes on."""
+    """Return whether somebody but the usual loggers hears of results before the trial goes on."""
     others = [callback for callback in callbacks if not is_default_logger(callback)]
     return any(_has_own(callback, hook) for callback in others for hook in _HOOKS_THEN)
 
 
 def _has_own(callback: object, hook: str) -> bool:
-    """Whether a callback does something at a hook."""
+    """Return whether a callback does something at a hook."""
     return getattr(type(callback), hook) is not getattr(Callback, hook)
 
 

@@ -104,7 +104,7 @@ _MISSPELT = {"cpus": "cpu", "gpus": "gpu", "num_cpus": "cpu", "num_gpus": "gpu"}
 
 
 def resource_dict_to_pg_factory(spec: Mapping[str, Any] | None = None) -> PlacementGroupFactory:
-    """One bundle of `{"cpu": 1, "gpu": 0.5, "memory": …, "custom_resources": {…}}`."""
+    """Make bundles of `{"cpu": 1, "memory": …, "custom_resources": {…}}`; `extra_*` a second."""
     wanted = dict(spec or {"cpu": 1})
     extra = {name: wanted.pop(name, 0) for name in ("extra_cpu", "extra_gpu")}
     bundle: Bundle = dict(wanted.pop("custom_resources", None) or {})
@@ -122,7 +122,7 @@ def resource_dict_to_pg_factory(spec: Mapping[str, Any] | None = None) -> Placem
 
 
 def as_resources(wanted: object) -> PlacementGroupFactory:
-    """What a user may write, as bundles; nothing means one CPU."""
+    """Make bundles of what a user may write; nothing means one CPU."""
     if wanted is None:
         return PlacementGroupFactory([{"CPU": 1}])
     if isinstance(wanted, PlacementGroupFactory):

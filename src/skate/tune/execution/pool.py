@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import skate
@@ -20,12 +21,16 @@ class PooledWorker:
 
     Args:
         actor: The process.
+        trainable: What it runs.
         resources: What it holds.
         group: Where it holds that, if there are several bundles.
     """
 
-    def __init__(self, actor: Any, resources: PlacementGroupFactory, group: Any) -> None:
+    def __init__(
+        self, actor: Any, trainable: object, resources: PlacementGroupFactory, group: Any
+    ) -> None:
         self.actor = actor
+        self.trainable = trainable
         self.resources = resources
         self.group = group
         self.trial: Trial | None = None
@@ -37,14 +42,19 @@ class PooledWorker:
 
 
 class WorkerPool:
-    """Gives workers to trials within the resources of the machine."""
+    """Gives workers to trials within the resources of the machine.
 
-    def __init__(self, trainable: object, total: dict[str, float], reuse: bool) -> None:
-        self._trainable = trainable
-        self._trainable_ref: Any = None
-        self._worker_class: Any = None
-        # what a trainer's workers need they ask for themselves when they start
-        self._only_counted = getattr(trainable, "reserves_itself", False)
+    Args:
+        trainable_of: Says what a trial runs.
+        total: All resources.
+        reuse: Whether a worker that is free goes on with the next trial.
+    """
+
+    def __init__(
+        self, trainable_of: Callable[[Trial], object], total: dict[str, float], reuse: bool
+    ) -> None:
+        self._trainable_of = trainable_of
+        self._shipped: dict[int, tuple[Any, Any]] = {}  # what workers of a trainable begin with
         self._total = total
         self._reuse = reuse
         self._idle: list[PooledWorker] = []
@@ -52,11 +62,12 @@ class WorkerPool:
         self._refused: PlacementGroupFactory | None = None  # what has no room at the moment
 
     def take(self, trial: Trial) -> PooledWorker | None:
-        """A worker for the trial; None if its resources are not free."""
+        """Take a worker for the trial, an idle one or a new one; None if there is no room for
+        it."""
         wanted = trial.placement_group_factory
         if wanted is self._refused:
             return None
-        worker = next((one for one in self._idle if one.resources == wanted), None)
+        worker = next((one for one in self._idle if self._suits(one, trial)), None)
         if worker is not None:
             self._idle.remove(worker)
         else:
@@ -65,10 +76,15 @@ class WorkerPool:
                     self._refused = wanted
                     return None
                 self._end(self._idle.pop())
-            worker = self._start(wanted)
+            worker = self._start(self._trainable_of(trial), wanted)
         worker.trial, worker.heard = trial, None
         self._busy.append(worker)
         return worker
+
+    def _suits(self, worker: PooledWorker, trial: Trial) -> bool:
+        """Return whether a worker has what a trial needs."""
+        same = worker.resources == trial.placement_group_factory
+        return same and worker.trainable is self._trainable_of(trial)
 
     def _fits(self, wanted: PlacementGroupFactory) -> bool:
         used: dict[str, float] = {}
@@ -80,28 +96,30 @@ class WorkerPool:
             for name, amount in wanted.required_resources.items()
         )
 
-    def _start(self, resources: PlacementGroupFactory) -> PooledWorker:
-        if self._trainable_ref is None:
-            self._trainable_ref = skate.put(self._trainable)
-            self._worker_class = worker_class(self._trainable)
+    def _start(self, trainable: Any, resources: PlacementGroupFactory) -> PooledWorker:
+        if id(trainable) not in self._shipped:
+            self._shipped[id(trainable)] = (skate.put(trainable), worker_class(trainable))
+        ref, kind = self._shipped[id(trainable)]
         group = None
         options = _options(resources.head_bundle)
-        if len(resources.bundles) > 1 and not self._only_counted:
+        # what a trainer's workers need they ask for themselves when they start
+        only_counted = getattr(trainable, "reserves_itself", False)
+        if len(resources.bundles) > 1 and not only_counted:
             group = resources.to_placement_group()
             options["scheduling_strategy"] = _in_group(group, resources)
-        actor = self._worker_class.options(**options).remote(self._trainable_ref)
-        return PooledWorker(actor, resources, group)
+        actor = kind.options(**options).remote(ref)
+        return PooledWorker(actor, trainable, resources, group)
 
     def pass_on(self, worker: PooledWorker, trial: Trial) -> bool:
         """Give a worker, whose trial is told to leave, to the next one, if that may use it."""
-        if not self._reuse or trial.placement_group_factory != worker.resources:
+        if not self._reuse or not self._suits(worker, trial):
             return False
         worker.leaving, worker.trial = worker.trial, trial
         worker.used, worker.in_two_steps = True, False
         return True
 
     def give_back(self, worker: PooledWorker) -> None:
-        """Its trial is over; the worker may be used again."""
+        """Take back a worker whose trial is over; it may be used again."""
         worker.trial = self._refused = None
         self._busy.remove(worker)
         if self._reuse:
@@ -111,14 +129,14 @@ class WorkerPool:
             self._close([worker])
 
     def drop(self, worker: PooledWorker) -> None:
-        """It is dead, stuck, or not to be used again."""
+        """End a worker that is dead, stuck, or not to be used again."""
         worker.trial = worker.leaving = self._refused = None
         if worker in self._busy:
             self._busy.remove(worker)
         self._end(worker)
 
     def retire_idle(self, seconds: float) -> None:
-        """Others may wait for the resources of workers that nobody has used for a while."""
+        """End workers that nobody has used for `seconds`: others may wait for their resources."""
         before = time.monotonic() - seconds
         retired = [worker for worker in self._idle if worker.idle_since < before]
         self._idle = [worker for worker in self._idle if worker not in retired]
@@ -147,7 +165,7 @@ class WorkerPool:
 
 
 def _options(bundle: dict[str, float]) -> dict[str, object]:
-    """The options of an actor with these resources."""
+    """Make the options of an actor with these resources."""
     rest = dict(bundle)
     options: dict[str, Any] = {
         "num_cpus": rest.pop("CPU", 0),

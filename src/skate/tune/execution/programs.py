@@ -23,7 +23,7 @@ from skate.tune.trainable.trainable import Trainable
 
 
 def is_class(trainable: object) -> bool:
-    """Whether it is stepped, not called."""
+    """Return whether a trainable is a class, which is stepped, and not a function."""
     return inspect.isclass(trainable) and issubclass(trainable, Trainable)
 
 
@@ -96,7 +96,8 @@ class ClassProgram:
         self._export()
 
     def _restore(self, retries: int) -> None:
-        """A place to read from may be out of reach for a moment."""
+        """Load the checkpoint, again after an error: its place may be out of reach for a
+        moment."""
         try:
             self.instance.restore(self._task.checkpoint)
         except Exception:
@@ -115,7 +116,7 @@ class ClassProgram:
         )
 
     def _save(self) -> str:
-        """A checkpoint in the trial's folder; its name."""
+        """Save a checkpoint in the trial's folder, and return its name."""
         name = self._outbox.new_name()
         storage = self._outbox.storage
         if storage.is_local:
@@ -145,7 +146,7 @@ class ClassProgram:
 
 
 def copy_of(config: Config) -> dict[str, Any]:
-    """A trial may change its configuration; what cannot be copied is shared."""
+    """Copy a configuration, because a trial may change it; what cannot be copied is shared."""
     try:
         return copy.deepcopy(config)
     except Exception:

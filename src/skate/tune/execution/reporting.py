@@ -52,7 +52,7 @@ class ProgressReporting:
 
 
 def _reporter(name: str, run: RunConfig) -> Any:
-    """The user's one; else a live view, if somebody can see it; else lines."""
+    """Choose the user's reporter; else a live view, if somebody can see it; else lines."""
     if run.verbose == 0:
         return None
     if run.progress_reporter is not None:

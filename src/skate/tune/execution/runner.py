@@ -64,7 +64,7 @@ class Runner:
         announce("trials", controller, live_rows_of)
 
     def run(self) -> None:
-        """Until the experiment is finished."""
+        """Run steps until the experiment is finished, then end all workers."""
         try:
             while not self._controller.is_finished or self._calls:
                 self._step()
@@ -116,7 +116,7 @@ class Runner:
         return worker is not None
 
     def _is_new(self, trial: Trial) -> bool:
-        return trial.storage.is_local and not trial.storage.exists()
+        return trial.ledger.is_new()
 
     def _pass_on(self, worker: PooledWorker, trial: Trial) -> bool:
         """Tell a trial to leave, and begin the next one with the same call, if there is one."""
@@ -188,8 +188,8 @@ class Runner:
             self._answer(worker, worker.trial, verdict)
 
     def _begin_another_step(self) -> None:
-        """Several trials start, or several events came, at once: to those who count them, each is
-        a step."""
+        """Count a step in between: several trials start, or several events came, at once, and to
+        those who count them, each is a step."""
         self._controller.iteration += 1
         self._performer.end_step()
         self._performer.begin_step()
@@ -210,7 +210,8 @@ class Runner:
         self._call(worker, worker.actor.exchange.remote(verdict.value))
 
     def _release(self, worker: PooledWorker, usable: bool) -> None:
-        """The trial has left; so has, if it was to be followed at once, the one before."""
+        """Free the worker that a trial has left; begin anew the one that was to follow it there,
+        if the worker cannot be used."""
         trial, following = worker.leaving or worker.trial, worker.leaving and worker.trial
         assert trial is not None
         worker.leaving = None
@@ -224,8 +225,8 @@ class Runner:
             self._begin(following)
 
     def _end_silent_trials(self) -> None:
-        """Trials that say nothing for too long have failed; those that wait for others have not
-        begun to be silent."""
+        """Let trials fail that say nothing for too long; those that wait for others have not begun
+        to be silent."""
         if self._trial_timeout is None:
             return
         before = time.monotonic() - self._trial_timeout
@@ -235,7 +236,7 @@ class Runner:
                 self._on_error(worker, TrialTimeoutError(str(worker.trial), self._trial_timeout))
 
     def _on_error(self, worker: PooledWorker, error: Exception) -> None:
-        """What failed may have left anything behind: its process is not used again."""
+        """End the worker, which what failed may have left in any state, and see to its trials."""
         trial, leaving = worker.trial, worker.leaving
         used, steps = worker.used, worker.in_two_steps
         assert trial is not None

@@ -93,7 +93,7 @@ class Outbox:
         return self._channel.send(Reported(metrics, checkpoint), wait)
 
     def _is_decided_upon(self, metrics: ResultRow) -> bool:
-        """Whether a scheduler or stopper has a decision to make at this result."""
+        """Return whether a scheduler or stopper has a decision to make at this result."""
         if self.task.waits_at is None:
             return True
         name, times = self.task.waits_at
@@ -109,7 +109,7 @@ class Outbox:
         return self._channel.send(Saved(checkpoint), wait)
 
     def new_name(self) -> str:
-        """The name of the next checkpoint's folder."""
+        """Return the name of the next checkpoint's folder, and count it."""
         name = CHECKPOINT_NAME.format(self._next)
         self._next += 1
         return name
@@ -159,7 +159,7 @@ class TrialSession(RunSession):
         self._obey(self.outbox.result(metrics, name))
 
     def finish(self) -> None:
-        """The function has returned: a checkpoint without a report counts as well."""
+        """Send the checkpoint that a function has made without a report, when it has returned."""
         name = self._finished_draft()
         if name is not None:
             self.outbox.saved(name, wait=True)
@@ -179,7 +179,7 @@ class TrialSession(RunSession):
     # -- the older way to save ---------------------------------------------------------------
 
     def make_checkpoint_dir(self) -> str:
-        """A new folder, for files that the next report brings along."""
+        """Make a new folder, for files that the next report brings along."""
         self.close()
         name = self.outbox.new_name()
         storage = self.outbox.storage
@@ -191,7 +191,7 @@ class TrialSession(RunSession):
         return folder
 
     def keep(self, path: str) -> None:
-        """This file or folder is the checkpoint of the next report."""
+        """Note that this file or folder is the checkpoint of the next report."""
         if not os.path.exists(path):
             raise FileNotFoundError(f"save_checkpoint was given {path!r}, which does not exist")
         self._saved = os.path.abspath(path)

@@ -93,7 +93,7 @@ def past_trials(storage: Storage) -> list[PastTrial]:
 
 
 def _shown(packed: object) -> Mapping[str, Any]:
-    """What is packed, without unpickling anything."""
+    """Return what is packed as far as JSON shows it, without unpickling anything."""
     value = packed.get("json", packed.get("shown")) if isinstance(packed, Mapping) else None
     return value if isinstance(value, Mapping) else {}
 
@@ -142,7 +142,7 @@ def warm_up(
 def _points(
     trials: Sequence[PastTrial], metric: str, domains: Sequence[tuple[Any, Any]]
 ) -> Iterator[tuple[dict[str, Any], float]]:
-    """Configurations of the space, and what came of them."""
+    """Yield the finished trials' configurations that are in the space, and what came of them."""
     for trial in trials:
         value = plain(lookup(trial.result, metric))
         number = isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -13,6 +13,7 @@ from typing import Any, TextIO
 
 import skate
 from skate._core.modules_mentioned import modules_mentioned
+from skate._core.optional_imports import ray_is_skate
 from skate._core.places import place_of_thread
 from skate._run.signing_key import adopt_signing_key
 from skate._run.storage import Storage
@@ -87,8 +88,8 @@ class TrialWorker:
         return f"trial {self._trial_id} is at {place}" if place else None
 
     def _until_it_ends(self, saves: bool) -> list[TrialEvent]:
-        """A halted trial's last checkpoint. One that leaves may take its time to save and to
-        clean up; one that does not is stuck."""
+        """Wait for the end of a halted trial, for its last checkpoint. One that leaves may take
+        its time to save and to clean up; one that does not is stuck."""
         events: list[TrialEvent] = []
         deadline = time.monotonic() + _GRACE_SECONDS
         over = False
@@ -104,7 +105,7 @@ class TrialWorker:
         return [*events, Ended()]  # what else it raises on its way out is nobody's concern
 
     def close(self) -> None:
-        """The last instance of a class ends."""
+        """Stop the last instance of a class, which was kept to be used again."""
         instance, self._instance = self._instance, None
         if instance is not None:
             instance.stop()
@@ -135,7 +136,7 @@ class TrialWorker:
             self._channel.end()
 
     def _run_in_place(self, task: TrialTask) -> None:
-        """In the working directory and with the log files that were asked for."""
+        """Run the program in the working directory and with the log files that were asked for."""
         try:
             _directory.enter(task.working_directory)
             if task.log_files is None:
@@ -225,7 +226,8 @@ def _written_down(storage: Storage, log_files: tuple[str, str]) -> Iterator[None
 @contextlib.contextmanager
 def _logged_to(stream: TextIO) -> Iterator[None]:
     """Write what is logged to the library's own logger, as some programs do, to a stream."""
-    logger, handler = logging.getLogger("skate"), logging.StreamHandler(stream)
+    logger = logging.getLogger("ray" if ray_is_skate() else "skate")  # the first has the second's
+    handler = logging.StreamHandler(stream)
     handler.setFormatter(logging.Formatter("%(levelname)s %(asctime)s %(name)s: %(message)s"))
     level = logger.level
     logger.addHandler(handler)

@@ -44,7 +44,7 @@ class TrialErrors(TrialPaths):
         write_error(LocalFolder(folder), error, TuneTrialError)
 
     def should_recover(self) -> bool:
-        """Whether it may be tried again."""
+        """Return whether the trial may be tried again after its failures so far."""
         return may_retry(self.num_failures_after_restore, self.max_failures)
 
     @property
@@ -58,13 +58,14 @@ class TrialErrors(TrialPaths):
         return f"{self.path}/{ERROR_FILE}" if self.num_failures else None
 
     def get_pickled_error(self) -> BaseException | None:
-        """Its last error; what is known of it, if that is not to be read (see `read_error`)."""
+        """Return the last error; what is known of it, if it is not to be read (see
+        `read_error`)."""
         if self.error is not None or not self.num_failures:
             return self.error
         return read_error(self.storage, self.allow_pickle)
 
     def get_error(self) -> BaseException | None:
-        """Its last error, or the text of it."""
+        """Return the last error; of a failed trial that has none, a general one."""
         error = self.get_pickled_error()
         if error is None and self.status == "ERROR":
             return TuneError(f"trial {self} failed")

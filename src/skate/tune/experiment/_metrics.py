@@ -49,7 +49,7 @@ class MetricSummary:
         return self._recent or [self.last] * min(self.count, 1)
 
     def summary(self) -> dict[str, float]:
-        """By the names of the scopes of `get_best_trial`."""
+        """Return the numbers by the names of the scopes of `get_best_trial`."""
         recent = self.recent
         nan = float("nan")
         if recent and self.minimum > self.maximum:  # nothing but NaN
@@ -64,12 +64,12 @@ class MetricSummary:
         }
 
     def state(self) -> list[Any]:
-        """For the state file."""
+        """Return what the state file keeps, from which `of` makes another one."""
         return [self.count, self.total, self.minimum, self.maximum, *self.recent]
 
     @classmethod
     def of(cls, state: list[Any]) -> MetricSummary:
-        """From the state file."""
+        """Make a summary from what the state file keeps."""
         course = cls()
         course.count, course.total, course.minimum, course.maximum, *recent = state
         course._recent = recent if len(recent) > 1 else None

@@ -27,7 +27,8 @@ class TrialPaths:
     def _place(
         self, storage: Storage | None, name_creator: object, dirname_creator: object
     ) -> None:
-        """To be called when the trial knows what it is: creators of names look at it."""
+        """Name the trial and its folder. To be called when it knows what it is: creators of names
+        look at it."""
         self.custom_trial_name: str | None = _checked_name(name_creator, self)
         self.custom_dirname: str | None = _checked_dirname(dirname_creator, self)
         self._experiment_storage = storage
@@ -40,7 +41,7 @@ class TrialPaths:
         return self.custom_trial_name or f"{self._kind()}_{self.trial_id}".replace("/", "_")
 
     def _kind(self) -> str:
-        """Reinforcement learning names the environment too."""
+        """Return the trainable's name, and with it the environment's in reinforcement learning."""
         env = self.config.get("env")
         if env is None:
             return self.trainable_name
@@ -98,7 +99,7 @@ class TrialPaths:
         return self._local_path
 
     def close_storage(self) -> None:
-        """Nothing more will be written for now."""
+        """Close the storage and what hangs on it: nothing more will be written for now."""
         self.storage.close()
         self._storage = self._ledger = self._local_path = None
 
@@ -137,7 +138,7 @@ class TrialPaths:
         os.makedirs(self.storage.local_path, exist_ok=True)
 
     def init_logdir(self) -> None:
-        """An older name of `init_local_path`."""
+        """Do what `init_local_path` does, whose older name this is."""
         self.init_local_path()
 
     @property
@@ -146,7 +147,7 @@ class TrialPaths:
         return "127.0.0.1" if self.location else ""
 
     def get_ray_actor_ip(self) -> str | None:
-        """Where it runs."""
+        """Return the address of the node where the trial runs; None before it does."""
         return self.node_ip or None
 
     def set_location(self, location: object) -> None:

@@ -60,6 +60,8 @@ class Experiment:
 
     checkpoint_config: CheckpointConfig
     run_identifier: str
+    number: int = 0  # of those with its folder and trainable
+    keeps_space: bool = False  # whether its objects are found again by a file in its folder
     previous_space: dict[str, Any] | None = None  # where it is taken up with another
 
     def __init__(
@@ -87,8 +89,7 @@ class Experiment:
     ) -> None:
         self.run_identifier = self.register_if_needed(run)
         self.trainable: Any = get_trainable_cls(self.run_identifier)
-        if config is not None and not isinstance(config, Mapping):
-            raise ValueError(f"the search space is a dictionary; got {config!r}")
+        space = as_space(config)
         place = storage_path or local_dir or (sync_config and sync_config.upload_dir)
         place = place or default_storage_path()
         self.name: str = name or _free_name(
@@ -112,11 +113,12 @@ class Experiment:
         self._restore = restore
         self._known_resources: dict[PlacementGroupFactory, PlacementGroupFactory] = {}
         self._dirnames: set[str] = set()
+        self.trial_ids: set[str] = set()
         self.spec: Config = {
             "run": self.run_identifier,
             "stop": stop if stop is not None else {},
             "time_budget_s": time_budget_s,
-            "config": dict(config or {}),
+            "config": space,
             "resources_per_trial": resources_per_trial,
             "num_samples": num_samples,
             "storage_path": place,
@@ -169,18 +171,28 @@ class Experiment:
             restore_path=self._restore,
             **self.trial_options(config),
         )
+        trial.be_of(self.number)
         if trial.custom_dirname in self._dirnames:
             trial.custom_dirname = f"{trial.custom_dirname}_{trial_id}"
-        self.note_dirname(trial)
+        self.note_trial(trial)
         return trial
 
-    def note_dirname(self, trial: Trial) -> None:
-        """Note the folder of a trial, which no other one may have.
+    def note_trial(self, trial: Trial) -> None:
+        """Note a trial of this experiment, and its folder, which no other one may have.
 
         Args:
             trial: The trial.
         """
+        self.trial_ids.add(trial.trial_id)
         self._dirnames.add(trial.dirname)
+
+    def share_dirnames(self, other: Experiment) -> None:
+        """Have trials in the folder of another experiment, and none in one of its trials'.
+
+        Args:
+            other: The experiment with the same folder.
+        """
+        self._dirnames = other._dirnames
 
     def trial_options(self, config: Config) -> dict[str, Any]:
         """Return what is the same for all trials, and the resources of one.
@@ -314,7 +326,7 @@ class Experiment:
 
 
 def _free_name(identifier: str, root: Storage) -> str:
-    """A name that no other experiment has, also of those that begin at this moment."""
+    """Find a name that no other experiment has, also of those that begin at this moment."""
     if os.environ.get("TUNE_DISABLE_DATED_SUBDIR", "0") not in ("", "0"):  # as with Ray
         return identifier
     stamp = f"{identifier}_{time.strftime('%Y-%m-%d_%H-%M-%S')}"
@@ -331,7 +343,7 @@ def _free_name(identifier: str, root: Storage) -> str:
 
 
 def is_default_name(name: str, identifier: str) -> bool:
-    """Whether an experiment of this trainable was given no other name."""
+    """Return whether an experiment of this trainable was given no other name."""
     stamp = r"(_\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d(_\d+)?)?"
     return re.fullmatch(re.escape(identifier) + stamp, name) is not None
 
@@ -342,7 +354,7 @@ def _check_restore(path: Any) -> None:
 
 
 def _own_request(trainable: object, config: Config) -> Any:
-    """What the trainable itself says it needs."""
+    """Return the resources that the trainable itself says it needs; None if it does not."""
     request = getattr(trainable, "default_resource_request", None)
     if request is not None:
         return request(config)
@@ -355,7 +367,7 @@ def _own_request(trainable: object, config: Config) -> Any:
 
 
 def _log_files(log_to_file: object) -> tuple[str, str] | None:
-    """The names of the files for stdout and stderr."""
+    """Return the names of the files for stdout and stderr; None if there are to be none."""
     if not log_to_file:
         return None
     if log_to_file is True:
@@ -368,7 +380,7 @@ def _log_files(log_to_file: object) -> tuple[str, str] | None:
 
 
 def as_experiments(experiments: object) -> list[Experiment]:
-    """One experiment, a list of them, or a dictionary of specs, as a list."""
+    """Make a list of one experiment, of a list of them, or of a dictionary of specs."""
     if isinstance(experiments, Experiment):
         return [experiments]
     if isinstance(experiments, Mapping):
@@ -381,3 +393,19 @@ def as_experiments(experiments: object) -> list[Experiment]:
     ):
         return list(experiments)
     raise TuneError(f"experiments are Experiments or a dictionary of specs; got {experiments!r}")
+
+
+def as_space(given: object) -> dict[str, Any]:
+    """Return a search space as a dictionary, from one, None, or an object with `to_dict`.
+
+    Raises:
+        ValueError: If it is something else.
+    """
+    space: Any = {} if given is None else given
+    if not isinstance(space, Mapping) and hasattr(space, "to_dict"):
+        space = space.to_dict()
+    if not isinstance(space, Mapping):
+        raise ValueError(
+            f"the search space is a dictionary, or an object with to_dict(); got {given!r}"
+        )
+    return dict(space)

@@ -52,6 +52,7 @@ class Trial(TrialErrors):
     num_failures_after_restore: int = 0
     error: BaseException | None = None
     next_checkpoint: int = 0
+    experiment_number: int = 0  # of those with its folder and trainable
     _adopted: RecordedCheckpoint | None = None
 
     def __init__(
@@ -103,7 +104,7 @@ class Trial(TrialErrors):
 
     @staticmethod
     def generate_id() -> str:
-        """A new id."""
+        """Make a new id, of eight hexadecimal digits."""
         return uuid.uuid4().hex[:8]
 
     # -- resources ---------------------------------------------------------------------------
@@ -124,7 +125,7 @@ class Trial(TrialErrors):
         self._resources = self.placement_group_factory
 
     def update_resources(self, resources: object) -> None:
-        """Other resources, from its next start on."""
+        """Set other resources, from the trial's next start on."""
         if self.status == Trial.RUNNING:
             raise ValueError(f"the resources of {self} cannot change while it is running")
         self._resources = as_resources(resources)
@@ -132,7 +133,7 @@ class Trial(TrialErrors):
     # -- status ------------------------------------------------------------------------------
 
     def set_status(self, status: str) -> None:
-        """A new status."""
+        """Set the status, and note when the trial first runs."""
         if status == Trial.RUNNING and self.start_time is None:
             self.start_time = time.time()
         if status != Trial.RUNNING:
@@ -140,19 +141,19 @@ class Trial(TrialErrors):
         self.status = status
 
     def is_finished(self) -> bool:
-        """Whether it has ended, well or not."""
+        """Return whether the trial has ended, well or not."""
         return self.status in (Trial.TERMINATED, Trial.ERROR)
 
     def set_config(self, config: Config) -> None:
-        """Another configuration, from its next start on."""
+        """Set another configuration, from the trial's next start on."""
         self.config: dict[str, Any] = config
 
     def set_experiment_tag(self, experiment_tag: str) -> None:
-        """Another tag."""
+        """Set another tag, the part of its folder's name that tells what was chosen."""
         self.experiment_tag: str = experiment_tag
 
     def reset(self) -> Trial:
-        """A trial with the same configuration that has not begun."""
+        """Make a trial with the same id and configuration that has not begun."""
         fresh = Trial(
             self.trainable_name,
             config=self.config,
@@ -169,7 +170,13 @@ class Trial(TrialErrors):
         )
         fresh.custom_trial_name = self.custom_trial_name
         fresh.custom_dirname = self.custom_dirname
+        fresh.be_of(self.experiment_number)
         return fresh
+
+    def be_of(self, experiment_number: int) -> None:
+        """Set which experiment it is of, of those with the same folder and trainable."""
+        if experiment_number != self.experiment_number:
+            self.experiment_number = experiment_number
 
     # -- results -----------------------------------------------------------------------------
 
@@ -208,7 +215,7 @@ class Trial(TrialErrors):
         }
 
     def update_last_result(self, result: ResultRow) -> None:
-        """A result came."""
+        """Take a result that came: it is the last one now, and counts in the summaries."""
         if self.experiment_tag:
             result.setdefault("experiment_tag", self.experiment_tag)
         self.num_results += 1
@@ -230,7 +237,7 @@ class Trial(TrialErrors):
         }
 
     def take_history(self, results: Iterable[ResultRow]) -> None:
-        """These are its results so far, from its file."""
+        """Take these results, read from the trial's file, for all that it has come to so far."""
         self._forget_results()
         for result in results:
             self.update_last_result(result)
@@ -288,42 +295,42 @@ class Trial(TrialErrors):
         return latest.checkpoint if latest else None
 
     def has_checkpoint(self) -> bool:
-        """Whether there is one."""
+        """Return whether there is a checkpoint to go on from."""
         return self.checkpoint is not None
 
     def should_checkpoint(self) -> bool:
-        """Whether the last result is one to save at."""
+        """Return whether the last result is one to save at."""
         if self._last_result.get("done") and self.checkpoint_at_end:
             return True
         iteration = self._last_result.get(TRAINING_ITERATION, 0)
         return bool(self.checkpoint_freq and iteration % self.checkpoint_freq == 0)
 
     def on_checkpoint(self, checkpoint_result: RecordedCheckpoint) -> list[Checkpoint]:
-        """A checkpoint came; those that need not be kept any more."""
+        """Take a checkpoint that came, and return those that need not be kept any more."""
         self._adopted = None
         return self.checkpoints.keep(checkpoint_result)
 
     def on_restore(self) -> None:
-        """It goes on from its checkpoint."""
+        """Note that the trial goes on from its checkpoint; by itself this does nothing."""
 
     def begin_anew(self) -> None:
-        """Without what it has come to so far."""
+        """Forget results and checkpoints: the trial begins without what it has come to so far."""
         self._forget_results()
         self.checkpoints = CheckpointManager(self.checkpoint_config)
         self._adopted = None
 
     def get_best_checkpoints(self) -> list[tuple[Checkpoint, ResultRow]]:
-        """All that were kept, the best last."""
+        """List all checkpoints that were kept, with their metrics, the best last."""
         return self.checkpoints.best_checkpoints
 
     # -- state -------------------------------------------------------------------------------
 
     def get_json_state(self) -> tuple[str, str]:
-        """(what it is, how far it is), as JSON."""
+        """Return `record()` and `progress()`, what the trial is and how far it is, as JSON."""
         return to_json(self.record()), to_json(self.progress())
 
     def record(self) -> Record:
-        """What it is: written once."""
+        """Describe what the trial is, for the state file: written once."""
         return {
             "trial_id": self.trial_id,
             "trainable_name": self.trainable_name,
@@ -333,10 +340,11 @@ class Trial(TrialErrors):
             "evaluated_params": packed(self.evaluated_params),
             "config": packed(self.config),
             **self._keeping(),
+            **({"experiment_number": self.experiment_number} if self.experiment_number else {}),
         }
 
     def _keeping(self) -> Record:
-        """Which checkpoints are kept, and when they are made, unless that is as always."""
+        """Tell which checkpoints are kept, and when they are made, unless that is as always."""
         config = self.checkpoint_config
         if config == _USUAL_KEEPING:
             return {}
@@ -344,7 +352,7 @@ class Trial(TrialErrors):
         return {"checkpoint_config": {name: getattr(config, name) for name in names}}
 
     def progress(self) -> Record:
-        """How far it is: written when it ends, pauses or changes."""
+        """Describe how far the trial is: written when it ends, pauses or changes."""
         return {
             "trial_id": self.trial_id,
             "status": self.status,
@@ -354,10 +362,13 @@ class Trial(TrialErrors):
         }
 
     def take_progress(self, state: Mapping[str, Any]) -> None:
-        """As `progress` says."""
+        """Take over what `progress` said of the trial."""
+        _check_text("status", state["status"])
         self.status = state["status"]
-        self.num_failures = state["num_failures"]
-        self._last_result = unpacked(state["last_result"], self._experiment_storage, self.stub)
+        self.num_failures = int(state["num_failures"])
+        # its config may hold references that are gone; the trial's own tells of these
+        result = unpacked(state["last_result"], self._experiment_storage, self.stub, [])
+        self._last_result = {**result, "config": self.config} if "config" in result else result
         courses = state["courses"]
         self._courses = None if courses is None else MetricHistory.of(courses)
 
@@ -365,13 +376,15 @@ class Trial(TrialErrors):
     def from_record(
         cls, record: Mapping[str, Any], storage: Storage | None = None, **kwargs: Any
     ) -> Trial:
-        """The trial that `record` described. What is said of its checkpoints now counts; if
+        """Make the trial that `record` described. What is said of its checkpoints now counts; if
         nothing is, what was said then."""
         if kwargs.get("checkpoint_config") in (None, CheckpointConfig()):
             kept = record.get("checkpoint_config", {})
             kwargs["checkpoint_config"] = CheckpointConfig(**kept)
         looking = kwargs.get("stub", False)
         lost: list[LostReference] = []
+        for name in ("trainable_name", "trial_id", "tag", "dirname"):
+            _check_text(name, record[name])
         trial = cls(
             record["trainable_name"],
             config=unpacked(record["config"], storage, looking, lost),
@@ -384,6 +397,7 @@ class Trial(TrialErrors):
         trial.lost_references = lost
         trial.custom_trial_name = record["custom_name"]
         trial._dirname = record["dirname"]
+        trial.be_of(record.get("experiment_number", 0))
         return trial
 
     @classmethod
@@ -398,7 +412,7 @@ class Trial(TrialErrors):
 
     @classmethod
     def from_directory(cls, path: str, stub: bool = False) -> Trial:
-        """The trial whose folder this is."""
+        """Read the trial whose folder this is."""
         from skate.tune.experiment.state_file import trials_of
 
         storage = Storage.at(os.path.dirname(os.path.abspath(path)))
@@ -409,7 +423,13 @@ class Trial(TrialErrors):
         raise ValueError(f"{path!r} is not the folder of a trial")
 
     def get_trainable_cls(self) -> Any:
-        """What the trial runs; None for one that was only read from a file."""
+        """Return what the trial runs; None for one that was only read from a file."""
         from skate.tune.registry import get_trainable_cls
 
         return None if self.stub else get_trainable_cls(self.trainable_name)
+
+
+def _check_text(name: str, value: object) -> None:
+    """Raise a TypeError if what a file says for a text is none."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is a text; got {value!r}")

@@ -13,7 +13,7 @@ Around = Callable[[Mapping[str, Any]], AbstractContextManager[None]]
 
 
 def settings_of(config: Mapping[str, Any], name: str, needed: str) -> dict[str, Any]:
-    """The part of a configuration that is for us."""
+    """Return the part of a configuration under `name`, which must have the key `needed`."""
     settings = dict(config.get(name) or {})
     if needed not in settings:
         raise ValueError(
@@ -24,7 +24,7 @@ def settings_of(config: Mapping[str, Any], name: str, needed: str) -> dict[str, 
 
 
 def around(func: Callable[..., object], inside: Around) -> Callable[..., object]:
-    """The function, called inside of the block that its configuration asks for."""
+    """Wrap the function to be called inside of the block that its configuration asks for."""
 
     @functools.wraps(func)
     def mixed(config: Config, *args: object, **kwargs: object) -> object:

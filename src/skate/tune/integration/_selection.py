@@ -9,7 +9,7 @@ from skate._run.values import plain
 
 
 def selected(found: Mapping[str, object], wanted: Any) -> dict[str, object]:
-    """All of them, those of a list, or those of a dictionary from new names to old."""
+    """Pick all values, those of a list, or those of a dictionary from new names to old."""
     if not wanted:
         return {name: plain(value) for name, value in found.items()}
     if isinstance(wanted, str):

@@ -63,7 +63,7 @@ class TuneReportCallback(TuneReportCheckpointCallback):
 
 
 def _are_like_events(given: object) -> bool:
-    """Whether a first argument says when, rather than what."""
+    """Return whether a first argument says when, rather than what."""
     return isinstance(given, (str, list, tuple)) and all(
         str(name).endswith(("_begin", "_end")) for name in listed(given)
     )

@@ -43,7 +43,7 @@ DEFAULT_LOGGERS = (JsonLogger, CSVLogger, TBXLogger)
 
 
 def pretty_print(result: Mapping[str, object], exclude: Any = None) -> str:
-    """A result as indented text, without its configuration and what is `exclude`d."""
+    """Return a result as indented text, without its configuration and what is `exclude`d."""
     hidden = {"config", "hist_stats", *(exclude or ())}
     shown = {
         name: value for name, value in result.items() if name not in hidden and value is not None

@@ -29,20 +29,20 @@ class Logger:
         self._init()
 
     def _init(self) -> None:
-        """Called once."""
+        """Set up what the logger needs; called once, before any result."""
 
     def on_result(self, result: ResultRow) -> None:
-        """A result came."""
+        """Log a result that came; subclasses must say how."""
         raise NotImplementedError(f"{type(self).__name__} must implement on_result()")
 
     def update_config(self, config: Config) -> None:
-        """The trial goes on with another configuration."""
+        """Note that the trial goes on with another configuration."""
 
     def flush(self) -> None:
         """Write what is still in memory."""
 
     def close(self) -> None:
-        """The trial is over."""
+        """Close what is open: the trial is over."""
 
 
 class NoopLogger(Logger):

@@ -20,7 +20,7 @@ def explore(
     perturbation_factors: tuple[float, ...],
     custom_explore_fn: Callable[[dict[str, object]], dict[str, object]] | None,
 ) -> tuple[Config, dict[str, str]]:
-    """A changed copy of the configuration, and by name what was done to it."""
+    """Change a copy of the configuration, and tell by name what was done to it."""
     new = copy.deepcopy(config)
     operations: dict[str, Any] = {}
     for key, space in mutations.items():
@@ -52,7 +52,7 @@ def check_space(name: str, space: object) -> None:
 
 
 def _step(value: Any, options: Any, resample_probability: float) -> tuple[Any, str]:
-    """To a neighbour in the list, or to any of its values."""
+    """Move to a neighbour in the list, or to any of its values; tell which."""
     if random.random() < resample_probability or value not in options:
         return random.choice(options), "resample"
     shift = random.choice([-1, 1])
@@ -65,7 +65,7 @@ def _step(value: Any, options: Any, resample_probability: float) -> tuple[Any, s
 def _scale(
     value: object, space: object, resample_probability: float, factors: tuple[float, ...]
 ) -> tuple[Any, str]:
-    """Times a factor, or drawn anew."""
+    """Multiply by one of the factors, or draw anew; tell which."""
     if random.random() < resample_probability or not isinstance(value, (int, float)):
         new, name = draw(space), "resample"
     else:
@@ -77,7 +77,7 @@ def _scale(
 
 
 def draw(space: Any) -> Any:
-    """A value of a mutation's space."""
+    """Draw a value of a mutation's space."""
     if isinstance(space, Domain):
         return space.sample(None)
     if callable(space):
@@ -100,13 +100,13 @@ def fill(config: Config, mutations: Mapping[str, object]) -> Config:
 
 
 def perturbed_tag(tag: str, config: Mapping[str, object], names: Any) -> str:
-    """The tag of a trial whose configuration was changed."""
+    """Make the tag of a trial whose configuration was changed."""
     changed = {("config", name): config[name] for name in names if name in config}
     return f"{tag}@perturbed[{format_vars(changed)}]"
 
 
 def mutated_part(config: Mapping[str, Any], mutations: Mapping[str, object]) -> Config:
-    """Those values of a configuration that mutate."""
+    """Pick those values of a configuration that mutate."""
     return {
         key: mutated_part(config[key], space) if isinstance(space, Mapping) else config[key]
         for key, space in mutations.items()

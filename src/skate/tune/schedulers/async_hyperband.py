@@ -139,7 +139,7 @@ class Rung:
         self._sorted: list[float] = []
 
     def add(self, trial_id: str, score: float) -> None:
-        """A trial came here."""
+        """Note that a trial came here, with this score."""
         self.trials.add(trial_id)
         if not math.isnan(score):
             bisect.insort(self._sorted, score)
@@ -194,7 +194,7 @@ class HalvingBracket:
         return TrialScheduler.CONTINUE
 
     def debug_str(self) -> str:
-        """The cutoff of each rung."""
+        """Show the cutoff of each rung, as text."""
         parts = (f"Iter {r.milestone:.3f}: {r.cutoff(self._factor)}" for r in self.rungs)
         return "HalvingBracket: " + " | ".join(parts)
 

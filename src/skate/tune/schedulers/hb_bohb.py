@@ -94,7 +94,7 @@ class HyperBandForBOHB(HyperBandScheduler):
 
 
 def _tell(tune_controller: TuneController, event: str, trial: Trial) -> None:
-    """Searchers that limit concurrency do not count paused trials."""
+    """Tell the searcher of a pause or its end: paused trials do not count as concurrent ones."""
     searcher = getattr(tune_controller.search_alg, "searcher", None)
     method = getattr(searcher, event, None)
     if method is not None:

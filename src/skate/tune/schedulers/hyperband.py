@@ -89,7 +89,7 @@ class HyperBandScheduler(FIFOScheduler):
         return self._current
 
     def _next_bracket(self) -> Bracket | None:
-        """The next one of the band, None if its first round would be empty."""
+        """Make the next bracket of the band; None if its first round would be empty."""
         position = self._num_brackets % self._brackets_per_band
         self._num_brackets += 1
         if position == 0:
@@ -230,7 +230,7 @@ class HyperBandScheduler(FIFOScheduler):
             self._process(tune_controller, bracket, None)
 
     def _is_complete(self, bracket: Bracket) -> bool:
-        """Whether no more trials will join it."""
+        """Return whether no more trials will join the bracket."""
         return True
 
     def on_trial_complete(
@@ -293,7 +293,7 @@ class Bracket:
         self._all.append(trial)
 
     def forget(self, trial: Trial) -> None:
-        """It has ended, or begins again."""
+        """Forget a trial that has ended, or begins again."""
         self._live.pop(trial.trial_id, None)
         self._results.pop(trial.trial_id, None)
         self.ready.discard(trial.trial_id)
@@ -305,7 +305,7 @@ class Bracket:
         return len(self._live) >= self._size
 
     def is_closed(self) -> bool:
-        """Whether all of its trials have come, or it was halved without the others."""
+        """Return whether all of its trials have come, or it was halved without the others."""
         return len(self._all) >= self._planned
 
     def update(self, trial: Trial, result: ResultRow) -> None:
@@ -318,7 +318,7 @@ class Bracket:
         return 0.0 if result is None else result[self._owner._time_attr]
 
     def goes_on(self, trial: Trial) -> bool:
-        """Whether the trial's round is not over."""
+        """Return whether the trial's round is not over."""
         if not self._owner._stop_last_trials and self._halvings == 0:
             return True
         return self._time(trial.trial_id) < self._until
@@ -327,7 +327,7 @@ class Bracket:
         return all(self._time(trial_id) >= self._until for trial_id in self._live)
 
     def is_due(self) -> bool:
-        """Whether its trials wait to be halved, or to be told that they are done."""
+        """Return whether its trials wait to be halved, or to be told that they are done."""
         rounds_left = self._halvings > 0 or self._owner._stop_last_trials
         return bool(self._live) and rounds_left and self.round_done()
 
@@ -335,13 +335,13 @@ class Bracket:
         return self._owner._stop_last_trials and self._halvings == 0 and self.round_done()
 
     def may_run(self, trial: Trial) -> bool:
-        """Whether a trial waits for resources, and not for the others of its bracket."""
+        """Return whether a trial waits for resources, and not for the others of its bracket."""
         if trial.status not in (PENDING, PAUSED) or trial.is_saving:
             return False
         return trial.trial_id in self.ready or self.goes_on(trial)
 
     def halve(self) -> tuple[list[Trial], list[Trial]]:
-        """The next round: (those that stay in, the others)."""
+        """Begin the next round, and return those that stay in, and the others."""
         ranked = sorted(
             self._live.values(), key=lambda t: self._owner._score(self._results[t.trial_id])
         )

@@ -163,6 +163,6 @@ class _History:
             self._sums.append((self._sums[-1] if self._sums else 0.0) + score)
 
     def mean_until(self, time: float) -> float:
-        """The mean of the results after the grace period up to `time`."""
+        """Compute the mean of the results after the grace period up to `time`."""
         count = bisect.bisect_right(self._times, time)
         return self._sums[count - 1] / count if count else math.nan

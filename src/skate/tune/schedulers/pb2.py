@@ -133,7 +133,7 @@ class PB2(PopulationBasedTraining):
     def _distance_to_pending(
         self, trial: Trial, candidates: Array, low: Array, high: Array
     ) -> Array:
-        """Near 0 where another trial is trying the same right now, else 1."""
+        """Rate candidates: near 0 where another trial is trying the same right now, else 1."""
         factor = np.ones(len(candidates))
         for state in self._states.values():
             if state.trial is trial or state.trial.is_finished():
@@ -144,7 +144,7 @@ class PB2(PopulationBasedTraining):
         return factor
 
     def _growth(self) -> tuple[Array, Array]:
-        """Rows of (time, score before, parameters) and the growth of the score per time."""
+        """Collect rows of (time, score before, parameters), and the score's growth per time."""
         last: dict[tuple[str, tuple[float, ...]], tuple[float, float]] = {}
         data, growth = [], []
         for trial_id, values, time, score in self._rows[-4 * _MOST_POINTS :]:

@@ -131,13 +131,13 @@ class PopulationBasedTraining(FIFOScheduler):
             self._next_perturbation_sync = self._first_sync_ahead()
 
     def _go_on_from(self, state: _State, metrics: MetricsLike) -> None:
-        """The checkpoint may be that of another trial, at another time."""
+        """Set a trial's times to those of its checkpoint, if that is another trial's."""
         time, own = metrics.get(self._time_attr), state.trial.trial_id
         if time is not None and metrics.get("trial_id", own) != own:
             state.last_perturbation_time = state.last_train_time = time
 
     def _first_sync_ahead(self) -> float:
-        """When the slowest of those that are left is waited for."""
+        """Find the next time at which the slowest of those that are left is waited for."""
         live = (s.last_train_time for s in self._states.values() if not s.trial.is_finished())
         past = math.floor(
             (min(live, default=0.0) - self._first_sync) / self._perturbation_interval
@@ -170,7 +170,7 @@ class PopulationBasedTraining(FIFOScheduler):
         return bool(time >= self._burn_in_period and since >= self._perturbation_interval)
 
     def _is_good(self, trial: Trial, result: ResultRow) -> bool:
-        """Whether this result makes it one of the best."""
+        """Return whether this result makes the trial one of the best."""
         state = self._states[trial.trial_id]
         before, state.last_score = state.last_score, self._score(result)
         try:
@@ -235,7 +235,7 @@ class PopulationBasedTraining(FIFOScheduler):
         )
 
     def _quantiles(self) -> tuple[list[Trial], list[Trial]]:
-        """The worst and the best of the population; nobody if there are too few."""
+        """Find the worst and the best of the population; nobody if there are too few."""
         scored = [
             state
             for state in self._states.values()
@@ -305,7 +305,7 @@ class PopulationBasedTraining(FIFOScheduler):
         )
 
     def _log_change(self, state: _State, source: _State, config: Config) -> None:
-        """The policy of a trial: who it was copied from, when, and the configurations."""
+        """Write down the policy of a trial: whom it copied, when, and the configurations."""
         trial, other = state.trial, source.trial
         row = [
             trial.experiment_tag,
@@ -392,7 +392,7 @@ def _check_mutations(mutations: dict[str, object], custom: object) -> None:
 
 
 def _flat(mutations: Mapping[str, object], above: str = "") -> Iterator[tuple[str, object]]:
-    """All spaces, also those inside of others, by names as "layer/size"."""
+    """Yield all spaces, also those inside of others, by names as "layer/size"."""
     for name, space in mutations.items():
         if isinstance(space, Mapping):
             yield from _flat(space, f"{above}{name}/")

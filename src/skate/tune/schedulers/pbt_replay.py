@@ -70,7 +70,7 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
         return self._is_due(result)
 
     def _is_due(self, result: ResultRow) -> bool:
-        """Whether the next change of the policy is to be made at this result."""
+        """Return whether the next change of the policy is to be made at this result."""
         if TRAINING_ITERATION not in result or self._position >= len(self._policy):
             return False
         return bool(result[TRAINING_ITERATION] >= self._policy[self._position][0])
@@ -99,7 +99,7 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
 
 
 def _load(path: Path) -> tuple[dict[str, object], list[tuple[int, dict[str, object]]]]:
-    """The first configuration, and (step, configuration) of each change.
+    """Read the first configuration, and (step, configuration) of each change.
 
     The file begins with the past of the trials that were copied; the last unbroken chain counts.
     """

@@ -57,7 +57,7 @@ class DistributeResources:
     def __call__(
         self, tune_controller: TuneController, trial: Trial, result: ResultRow, scheduler: Any
     ) -> PlacementGroupFactory | None:
-        """The new resources of a trial that has reported; None if they stay."""
+        """Return the new resources of a trial that has reported; None if they stay."""
         base = scheduler.base_trial_resources or PlacementGroupFactory([{"CPU": 1}])
         if result["training_iteration"] < 1:
             return None
@@ -67,7 +67,7 @@ class DistributeResources:
     def _units_for(
         self, tune_controller: TuneController, trial: Trial, base: PlacementGroupFactory
     ) -> int:
-        """How many units the trial gets on top of what it began with.
+        """Count the units that the trial gets on top of what it began with.
 
         These are all that are free now, up to its share of what is spare.
         """
@@ -79,7 +79,7 @@ class DistributeResources:
     def _units_within_reach(
         self, tune_controller: TuneController, trial: Trial, base: PlacementGroupFactory
     ) -> int:
-        """What the trial has, and what nobody has; less than it has, if there is not so much."""
+        """Count the trial's units and the free ones; fewer than it has, if these are short."""
         live = [one.placement_group_factory for one in tune_controller.get_live_trials()]
         now, begun = trial.placement_group_factory.required_resources, base.required_resources
         grown = {name: now.get(name, 0) - begun.get(name, 0) for name in self._unit(base)}
@@ -93,7 +93,7 @@ class DistributeResources:
         base: PlacementGroupFactory,
         held: Sequence[PlacementGroupFactory],
     ) -> int:
-        """How many units are left beside what trials hold."""
+        """Count the units that are left beside what trials hold."""
         free = _total_of(tune_controller)
         for taken in (self.reserve_resources, *(one.required_resources for one in held)):
             for name, amount in taken.items():
@@ -158,7 +158,7 @@ class DistributeResourcesToTopJob(DistributeResources):
 
 
 def _total_of(tune_controller: Any) -> dict[str, float]:
-    """All that trials can have.
+    """Return all resources that trials can have.
 
     Controllers that are made up to try an allocation, as tests for Ray do, know it by way of
     their `_resource_updater` only.

@@ -176,7 +176,7 @@ class TrialScheduler(SavesState):
         self._mode = mode
 
     def _score(self, result: ResultRow) -> float:
-        """The metric, such that more is better."""
+        """Return the metric, such that more is better."""
         value = float(result[self._metric or DEFAULT_METRIC])
         return value if self._mode == "max" else -value
 

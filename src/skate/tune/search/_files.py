@@ -51,6 +51,6 @@ def write_atomically(path: str, content: bytes) -> None:
 
 
 def newest(folder: str, pattern: str) -> Path | None:
-    """The file that was written last, among those of a pattern."""
+    """Find the file that was written last, among those of a pattern."""
     found = sorted(Path(folder).glob(pattern), key=lambda path: (path.stat().st_mtime, path.name))
     return found[-1] if found else None

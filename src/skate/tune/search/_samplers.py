@@ -34,7 +34,7 @@ class Rng:
 
     @classmethod
     def of(cls, source: object) -> Rng:
-        """`source` itself if it is one already."""
+        """Make an Rng of a seed or generator; return `source` itself if it is one already."""
         return source if isinstance(source, Rng) else cls(source)
 
     def uniform(self, lower: float, upper: float, size: int) -> Array:
@@ -58,7 +58,7 @@ class Sampler:
     def sample(
         self, domain: Any, config: Any = None, size: int = 1, random_state: Any = None
     ) -> Any:
-        """One value of the domain, or a list of them if `size` is more than 1."""
+        """Draw one value of the domain, or a list of them if `size` is more than 1."""
         values = self._draw(domain, config, size, Rng.of(random_state))
         return values if len(values) > 1 else domain.cast(values[0])
 
@@ -121,7 +121,7 @@ class Quantized(Sampler):
         self.q = q
 
     def get_sampler(self) -> Sampler:
-        """The sampler whose values are rounded."""
+        """Return the sampler whose values are rounded."""
         return self.sampler
 
     def sample(
@@ -154,7 +154,7 @@ class Quantized(Sampler):
         return self.sampler.sample(inner, config, size, random_state=rng)
 
     def _index(self, bound: float, inwards: Callable[[float], float]) -> float:
-        """The bound in multiples of q, rounded inwards; an infinite one stays."""
+        """Return the bound in multiples of q, rounded inwards; an infinite one stays."""
         if not math.isfinite(bound):
             return bound
         scaled = bound / self.q

@@ -44,11 +44,11 @@ class AskTellSearcher(SpaceSearcher):
 
     @abstractmethod
     def _ask(self) -> tuple[Any, dict[str, Any]] | str | None:
-        """A new point, with what the optimiser knows it by; None for "not now", or FINISHED."""
+        """Ask for a point, and what the optimiser knows it by; None for "not now", or FINISHED."""
 
     @abstractmethod
     def _given(self, point: dict[str, Any]) -> Any:
-        """What the optimiser knows a point by that it has not chosen."""
+        """Return what the optimiser knows a point by that it has not chosen."""
 
     @abstractmethod
     def _observe(self, known: Any, loss: float) -> None:
@@ -59,7 +59,7 @@ class AskTellSearcher(SpaceSearcher):
 
     @abstractmethod
     def _in_words(self, name: str, domain: Domain) -> Any:
-        """One domain in the words of the package."""
+        """Say one domain in the words of the package."""
 
     # -- what a searcher does ----------------------------------------------------------------
 
@@ -93,7 +93,7 @@ class AskTellSearcher(SpaceSearcher):
         return unflatten_dict({name: self._rounded(name, v) for name, v in point.items()})
 
     def _flat(self, point: Mapping[str, Any]) -> dict[str, Any]:
-        """The values of a point that are searched for."""
+        """Pick the values of a point that are searched for, by their names."""
         names = [str(name) for name in self._names()]
         found = {name: unflattened_lookup(name, point, default=None) for name in names}
         missing = [name for name, value in found.items() if value is None]
@@ -105,7 +105,7 @@ class AskTellSearcher(SpaceSearcher):
         return self._domains
 
     def _rounded(self, name: str, value: Any) -> Any:
-        """As the domain has it, which the package may not know to round."""
+        """Round a value as its domain says, which the package may not know to do."""
         value = value.item() if hasattr(value, "item") else value
         domain: Any = self._domains.get(name)
         sampler = domain.get_sampler() if domain is not None else None

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def _new_prefix() -> str:
-    """What the ids of one search begin with."""
+    """Make what the ids of one search begin with."""
     return f"{os.environ.get('_TEST_TUNE_TRIAL_UUID') or uuid.uuid4().hex[:5]}_"
 
 
@@ -58,8 +58,8 @@ class BasicVariantGenerator(SearchAlgorithm):
         self._rng = Rng(random_state)
         self._uuid_prefix = _new_prefix()
         self._total_samples = 0
-        self._made = 0
-        self._skipped = 0
+        self._made: list[int] = []  # of each experiment
+        self._number = 0  # of the next trial
         self._experiments: list[Experiment] = []
         self._trials: Iterator[Trial] | None = None
         self._live_trials: set[str] = set()
@@ -78,11 +78,12 @@ class BasicVariantGenerator(SearchAlgorithm):
             self._total_samples += count_variants(experiment.spec, self._points_to_evaluate)
 
     def _begin_anew(self) -> None:
-        """Another search with the same generator."""
+        """Reset everything, for another search with the same generator."""
         self._experiments = []
         self._trials = None
         self._live_trials = set()
-        self._total_samples = self._made = self._skipped = 0
+        self._total_samples = self._number = 0
+        self._made = []
         self._uuid_prefix = _new_prefix()
         self._finished = False
 
@@ -101,13 +102,14 @@ class BasicVariantGenerator(SearchAlgorithm):
         return trial
 
     def _generate(self) -> Iterator[Trial]:
-        self._made = 0
-        for experiment in self._experiments:
-            for resolved, spec in self._variants(experiment.spec):
-                number = self._made
-                self._made += 1
-                if number >= self._skipped:
-                    yield self._trial(experiment, number, resolved, spec)
+        missing = len(self._experiments) - len(self._made)
+        self._made += [0] * missing
+        for place, experiment in enumerate(self._experiments):
+            # those that were made are drawn once more, for the draws that come after them
+            for index, (resolved, spec) in enumerate(self._variants(experiment.spec)):
+                if index >= self._made[place]:
+                    self._made[place] += 1
+                    yield self._next(experiment, resolved, spec)
 
     def _variants(self, spec: Config) -> Iterator[Any]:
         left = spec.get("num_samples", 1)
@@ -120,9 +122,9 @@ class BasicVariantGenerator(SearchAlgorithm):
             yield from variants_of(spec, leaves, *options)
             left -= 1
 
-    def _trial(
-        self, experiment: Experiment, number: int, resolved: dict[Any, Any], spec: Config
-    ) -> Trial:
+    def _next(self, experiment: Experiment, resolved: dict[Any, Any], spec: Config) -> Trial:
+        number = self._number
+        self._number += 1
         tag = f"{number}_{format_vars(resolved)}" if resolved else str(number)
         return experiment.make_trial(
             spec["config"],
@@ -139,16 +141,22 @@ class BasicVariantGenerator(SearchAlgorithm):
     # -- going on ----------------------------------------------------------------------------
 
     def get_state(self) -> State:
-        """Return how far it is: the variants come again in the same order, so a number says it."""
-        return {"made": max(self._made, self._skipped), "uuid_prefix": self._uuid_prefix}
+        """Return how far it is in each experiment, whose variants come again in the same order."""
+        return {
+            "made": list(self._made),
+            "number": self._number,
+            "uuid_prefix": self._uuid_prefix,
+        }
 
     def set_state(self, state: State) -> None:
         """Go on after the trials that were made.
 
         Args:
-            state: What `get_state` has returned.
+            state: What `get_state` has returned: how many trials of each experiment were
+                `made`, the `number` of the next, and what ids begin with (`uuid_prefix`).
         """
-        self._skipped = state["made"]
+        self._made = list(state["made"])
+        self._number = state["number"]
         self._uuid_prefix = state["uuid_prefix"]
         self._trials = None
         self._finished = False

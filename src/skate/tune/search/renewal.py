@@ -17,7 +17,7 @@ from skate.tune.utils.util import flatten_dict
 
 
 def check_same_keys(old: dict[str, object], new: dict[str, object]) -> None:
-    """A search goes on with the parameters that it had."""
+    """Refuse a space with other parameters than those with which the search began."""
     before, now = sorted(flatten_dict(old)), sorted(flatten_dict(new))
     if before != now:
         raise ValueError(
@@ -26,8 +26,18 @@ def check_same_keys(old: dict[str, object], new: dict[str, object]) -> None:
         )
 
 
+def has_objects(space: object) -> bool:
+    """Return whether a space has objects that may be of this session only."""
+    choices = _choices(space)
+    if choices is not None:
+        return not all(map(is_plain, choices))
+    if isinstance(space, dict):
+        return any(map(has_objects, space.values()))
+    return not isinstance(space, Domain) and not is_plain(space)
+
+
 def renewed(value: object, old: object, new: object) -> Any:
-    """A trial's value, or its whole configuration, with the objects of the new space."""
+    """Return a trial's value, or its whole configuration, with the objects of the new space."""
     choices = _choices(new)
     if choices is not None:
         return _chosen_again(value, _choices(old) or [], choices)
@@ -57,7 +67,7 @@ def _chosen_again(value: object, before: list[object], now: list[object]) -> obj
 
 
 def _same(one: object, other: object) -> bool:
-    """Objects of one's own are seldom equal to their copies."""
+    """Return whether two objects are one or pickle alike; copies are seldom equal."""
     try:
         return one is other or bool(cloudpickle.dumps(one) == cloudpickle.dumps(other))
     except Exception:  # something that cannot be pickled is nobody's copy

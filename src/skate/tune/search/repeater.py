@@ -27,7 +27,7 @@ class _Group:
         return self.full() and all(score is not None for score in self.scores.values())
 
     def mean(self) -> float:
-        """Of the trials that gave a number; not a number if none did."""
+        """Compute the mean of the trials that gave a number; not a number if none did."""
         found = [s for s in self.scores.values() if s is not None and not math.isnan(s)]
         return sum(found) / len(found) if found else math.nan
 

@@ -65,7 +65,7 @@ class Domain:
     is_whole: bool = False  # whether its values are whole numbers
 
     def cast(self, value: Any) -> Any:
-        """The value as the domain's own type."""
+        """Return the value as the domain's own type."""
         return value
 
     def set_sampler(self, sampler: Sampler, allow_override: bool = False) -> None:
@@ -77,29 +77,32 @@ class Domain:
         self.sampler = sampler
 
     def get_sampler(self) -> Sampler:
-        """The distribution that was chosen, or the usual one of this domain."""
+        """Return the distribution that was chosen, or the usual one of this domain."""
         return self.sampler or self.default_sampler_cls()
 
     def sample(self, config: Any = None, size: int = 1, random_state: Any = None) -> Any:
-        """One value, or a list of `size`."""
+        """Draw one value, or a list of `size`."""
         return self.get_sampler().sample(self, config=config, size=size, random_state=random_state)
 
     def is_grid(self) -> bool:
-        """Whether every value is wanted once."""
+        """Return whether every value is wanted once."""
         return isinstance(self.sampler, Grid)
 
     def is_function(self) -> bool:
-        """Whether a function of the user's makes the values."""
+        """Return whether a function of the user's makes the values."""
         return False
 
     def is_valid(self, value: Any) -> bool:
-        """Whether `value` belongs to the domain."""
+        """Return whether `value` belongs to the domain."""
         raise NotImplementedError
 
     @property
     def domain_str(self) -> str:
         """The values, for messages."""
         return "(unknown)"
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.domain_str}>"
 
     def _drawn_evenly(self, size: int, rng: Rng) -> Any:
         raise TypeError(f"Uniform cannot draw from {type(self).__name__}")

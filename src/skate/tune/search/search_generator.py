@@ -153,7 +153,7 @@ class SearchGenerator(SearchAlgorithm):
         self.set_state(state["self"])
 
     def _layers(self) -> list[Searcher]:
-        """The searcher, and those inside of it."""
+        """List the searcher, and those inside of it."""
         layers = [self.searcher]
         while isinstance(inner := getattr(layers[-1], "searcher", None), Searcher):
             layers.append(inner)
@@ -161,7 +161,7 @@ class SearchGenerator(SearchAlgorithm):
 
 
 def _placed(space: object, chosen: object) -> Any:
-    """The space with what was chosen in its place; the items of lists are named by number."""
+    """Put what was chosen into the space at its place; items of lists are named by number."""
     if not isinstance(chosen, Mapping):
         return chosen
     if isinstance(space, Mapping):

@@ -99,7 +99,7 @@ class Searcher(SavesState):
         """
 
     def _tell(self, metric: str | None, mode: str | None, config: Config, spec: Config) -> bool:
-        """`set_search_properties`, also of a class that was written when there was no `spec`."""
+        """Call `set_search_properties`, also of a class written when there was no `spec`."""
         taken = accepted(self.set_search_properties, spec)
         return self.set_search_properties(metric, mode, config, **taken)
 
@@ -250,17 +250,17 @@ def _trials_of(trials_or_analysis: Any) -> list[Trial]:
 
 
 def has_state(folder: str, pattern: str) -> bool:
-    """Whether a folder holds a saved state."""
+    """Return whether a folder holds a saved state."""
     return any(Path(folder).glob(pattern))
 
 
 def negated_if_max(value: float, mode: str) -> float:
-    """For optimisers that only minimise."""
+    """Negate the value in mode "max", for optimisers that only minimise."""
     return -value if mode == "max" else value
 
 
 def plain_points(points: object) -> list[dict[str, Any]]:
-    """Points to evaluate, checked."""
+    """Check points to evaluate, and return them as plain dictionaries."""
     if points is None:
         return []
     if not isinstance(points, list) or not all(isinstance(p, Mapping) for p in points):
@@ -269,7 +269,7 @@ def plain_points(points: object) -> list[dict[str, Any]]:
 
 
 def check_rewards(points: list[Any], rewards: Any) -> None:
-    """Rewards, if given, are one per point."""
+    """Refuse rewards, if given, that are not one per point."""
     if rewards is not None and len(rewards) != len(points):
         raise ValueError(
             f"there must be one evaluated reward per point; got {len(rewards)} rewards for "

@@ -29,7 +29,7 @@ class SpaceSearcher(Searcher):
     _is_set_up = False
 
     def _begin(self, space: Any) -> None:
-        """To be called at the end of `__init__`, with the space that was given there, if any."""
+        """Take the space that `__init__` was given, if any; to be called at its end."""
         has_domains = isinstance(space, Mapping) and has_unresolved_values(space)
         self._space = self._translated(space) if has_domains else space or None
         if self._mode:
@@ -76,7 +76,7 @@ class SpaceSearcher(Searcher):
 
     @abstractmethod
     def _translated(self, space: Mapping[str, object]) -> object:
-        """The domains of a space, in the words of the package."""
+        """Say the domains of a space in the words of the package."""
 
     @abstractmethod
     def _setup(self, space: Any) -> None:

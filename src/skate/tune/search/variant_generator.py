@@ -76,7 +76,7 @@ class Guard(dict[str, Any]):
 
 
 def view(spec: Mapping[str, object]) -> Guard:
-    """A spec for functions of all eras: `spec.config.lr`, `config["lr"]`, `config.get("lr")`."""
+    """Show a spec to functions of all eras: `spec.config.lr`, `config["lr"]`, `.get("lr")`."""
     if isinstance(spec, Guard):
         return spec
     config = spec.get("config")
@@ -104,7 +104,7 @@ def _known(key: object, value: object) -> object:
 
 
 def guarded(value: object) -> Any:
-    """Dictionaries and lists as those that raise where a value is open, all else as it is."""
+    """Wrap dictionaries and lists to raise where a value is open; all else stays as it is."""
     if isinstance(value, dict) and not isinstance(value, Guard):
         return Guard(value)
     if type(value) is list and has_unresolved_values(value):
@@ -113,7 +113,7 @@ def guarded(value: object) -> Any:
 
 
 def as_domain(value: object) -> Domain | None:
-    """The domain that a value of a space stands for; None if it is just a value."""
+    """Return the domain that a value of a space stands for; None if it is just a value."""
     if isinstance(value, Domain):
         return value
     if isinstance(value, dict) and len(value) == 1:
@@ -135,7 +135,7 @@ def _grid(values: object) -> Categorical:
 
 
 def walk(space: object, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Every leaf of a space with its path; domains and grids are leaves."""
+    """Yield every leaf of a space with its path; domains and grids are leaves."""
     domain = as_domain(space)
     if domain is not None:
         yield path, domain
@@ -150,7 +150,7 @@ def walk(space: object, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 
 def parse_spec_vars(spec: Mapping[str, object]) -> SpecLeaves:
-    """The leaves of a space: (plain values, domains, grids)."""
+    """Sort the leaves of a space into (plain values, domains, grids)."""
     fixed, domains, grids = [], [], []
     for path, value in walk(spec):
         if not isinstance(value, Domain):
@@ -164,12 +164,12 @@ def parse_spec_vars(spec: Mapping[str, object]) -> SpecLeaves:
 
 
 def has_unresolved_values(spec: object) -> bool:
-    """Whether domains or grids are among the values."""
+    """Return whether domains or grids are among the values."""
     return any(isinstance(value, Domain) for _, value in walk(spec))
 
 
 def get_value(spec: Any, path: Path) -> Any:
-    """The value at a path."""
+    """Return the value at a path."""
     for key in path:
         spec = spec[key]
     return spec
@@ -193,7 +193,7 @@ def generate_variants(
     constant_grid_search: bool = False,
     random_state: object = None,
 ) -> Iterator[tuple[dict[Path, Any], dict[str, Any]]]:
-    """One draw of the space: pairs of (what was chosen, by path) and the finished spec.
+    """Draw the space once: yield pairs of (what was chosen, by path) and the finished spec.
 
     Several if there are grids: one per combination, each with fresh draws of the domains, or
     with the same ones if `constant_grid_search`.
@@ -208,7 +208,7 @@ def variants_of(
     constant_grid_search: bool = False,
     random_state: object = None,
 ) -> Iterator[tuple[dict[Path, Any], dict[str, Any]]]:
-    """As `generate_variants`, of a space whose leaves are known: there may be many draws."""
+    """Do as `generate_variants`, of a space whose leaves are known: there may be many draws."""
     rng = Rng.of(random_state)
     _, domains, grids = leaves
     spec: Any = unresolved_spec
@@ -235,7 +235,7 @@ def _may_be_open(value: object) -> bool:
 
 
 def _combinations(grids: list[tuple[Path, Any]]) -> Iterator[tuple[object, ...]]:
-    """All combinations, the first grid fastest."""
+    """Yield all combinations, the first grid fastest."""
     backwards = [domain.categories for _, domain in reversed(grids)]
     for combination in itertools.product(*backwards):
         yield combination[::-1]
@@ -283,13 +283,13 @@ def preset_variants(
     constant_grid_search: bool = False,
     random_state: object = None,
 ) -> Iterator[tuple[dict[Path, Any], dict[str, Any]]]:
-    """As `generate_variants`, with some values given."""
+    """Do as `generate_variants`, with some values given."""
     _warn_of_contradictions(spec["config"], config)
     return generate_variants(_with_point(spec, config), constant_grid_search, random_state)
 
 
 def _with_point(spec: Mapping[str, object], point: Mapping[str, object]) -> dict[str, object]:
-    """The spec with the values of a point."""
+    """Copy the spec with the values of a point in it."""
     made: dict[str, Any] = copy_space(spec)
     for path, value in walk(point):
         try:
@@ -329,7 +329,7 @@ def _warn_of_contradictions(space: Mapping[str, object], point: Mapping[str, obj
 
 
 def count_spec_samples(spec: Mapping[str, object], num_samples: int = 1) -> int:
-    """How many variants a space gives."""
+    """Count the variants that a space gives."""
     _, _, grids = parse_spec_vars(spec)
     count = num_samples
     for _, domain in grids:
@@ -338,7 +338,7 @@ def count_spec_samples(spec: Mapping[str, object], num_samples: int = 1) -> int:
 
 
 def count_variants(spec: Mapping[str, Any], presets: list[dict[str, Any]]) -> int:
-    """As `count_spec_samples`, where each given point replaces one sample."""
+    """Count as `count_spec_samples`, where each given point replaces one sample."""
     total, left = 0, spec.get("num_samples", 1)
     for preset in presets:
         total += count_spec_samples(_with_point(spec, preset))
@@ -347,7 +347,7 @@ def count_variants(spec: Mapping[str, Any], presets: list[dict[str, Any]]) -> in
 
 
 def copy_space(space: Any) -> Any:
-    """A copy of the containers; the values inside are shared."""
+    """Copy the containers of a space; the values inside are shared."""
     if type(space) in _CLOSED:
         return space
     if isinstance(space, dict):
@@ -364,7 +364,7 @@ def copy_space(space: Any) -> Any:
 
 
 def flatten_resolved_vars(resolved: Mapping[Path, object]) -> dict[str, Any]:
-    """What was chosen, by names as "layer/size"."""
+    """Return what was chosen, by names as "layer/size"."""
     return {
         "/".join(str(part) for part in (path[1:] if path[0] == "config" else path)): value
         for path, value in resolved.items()
@@ -372,7 +372,7 @@ def flatten_resolved_vars(resolved: Mapping[Path, object]) -> dict[str, Any]:
 
 
 def format_vars(resolved_vars: Mapping[Path, object]) -> str:
-    """What was chosen, as a text that can be part of a folder's name."""
+    """Return what was chosen, as a text that can be part of a folder's name."""
     items = sorted(
         (item for item in resolved_vars.items() if item[0][0] not in _NOT_IN_TAGS),
         key=lambda item: [str(part) for part in item[0]],

@@ -42,7 +42,7 @@ class DictStopper(Stopper):
 
 
 def as_stopper(stop: object, time_budget_s: Any = None) -> Stopper | None:
-    """The stopper for what a user may write: a dictionary, function, stopper, or list of them."""
+    """Make a stopper of what a user may write: a dictionary, function, stopper, list of them."""
     found = _one(stop)
     if time_budget_s is None:
         return found

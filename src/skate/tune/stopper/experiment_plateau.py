@@ -52,7 +52,7 @@ class ExperimentPlateauStopper(Stopper):
         return self.stop_all()
 
     def has_plateaued(self) -> bool:
-        """Whether the best values are all alike."""
+        """Return whether the best values are all alike."""
         full = len(self._top_values) == self._top
         return full and statistics.pstdev(self._top_values) <= self._std
 

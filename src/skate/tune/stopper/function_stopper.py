@@ -37,7 +37,7 @@ class FunctionStopper(Stopper):
 
     @classmethod
     def is_valid_function(cls, fn: Any) -> bool:
-        """Whether it is a function, and not a stopper with a `stop_all` of its own."""
+        """Return whether it is a function, and not a stopper with a `stop_all` of its own."""
         is_function = callable(fn) and not isinstance(fn, Stopper)
         if is_function and hasattr(fn, "stop_all"):
             raise ValueError(f"a stopper must inherit from tune.Stopper; {fn!r} does not")

@@ -65,7 +65,7 @@ class TrialPlateauStopper(Stopper):
 
 
 def _spread(values: Any) -> float:
-    """The standard deviation; infinite where there is none."""
+    """Compute the standard deviation; infinite where there is none."""
     try:
         return statistics.pstdev(float(value) for value in values)
     except (TypeError, ValueError, AttributeError):

@@ -37,7 +37,8 @@ class StatusReporter:
 
 
 def free_parameters(function: Callable[..., object]) -> dict[str, inspect.Parameter]:
-    """The parameters that are not bound by a partial; a process asks for each of its trials."""
+    """Return the parameters that no partial binds; kept, as a process asks for each of its
+    trials."""
     try:
         known = _known.get(function)
     except TypeError:  # no hash, or no weak reference
@@ -62,8 +63,9 @@ def arguments_for(
     checkpoint: Checkpoint | None,
     reporter: Callable[..., None],
 ) -> tuple[tuple[object, ...], dict[str, object]]:
-    """`f(config)`, `f(config, checkpoint=None)`, `f(config, checkpoint_dir=None)`,
-    `f(config, reporter)` and `f()`. Where there is no checkpoint, defaults stay."""
+    """Choose the arguments of a call: `f(config)`, `f(config, checkpoint=None)`, `f(config,
+    checkpoint_dir=None)`, `f(config, reporter)` or `f()`. Where there is no checkpoint, defaults
+    stay."""
     parameters = free_parameters(function)
     given = {
         name: _value_for(name, checkpoint)
@@ -90,7 +92,7 @@ def _value_for(name: str, checkpoint: Checkpoint | None) -> object:
 
 
 def folder_of(checkpoint: Checkpoint | None) -> str | None:
-    """The folder of a checkpoint, also if it is a single file."""
+    """Return the folder of a checkpoint, also if it is a single file."""
     if checkpoint is None:
         return None
     path: str = checkpoint.path
@@ -98,7 +100,7 @@ def folder_of(checkpoint: Checkpoint | None) -> str | None:
 
 
 def metrics_of(returned: object) -> dict[str, object] | None:
-    """The last result, if a function returned or yielded one."""
+    """Return the last result, if a function returned or yielded one."""
     if returned is None:
         return None
     if isinstance(returned, dict):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from skate._run.checkpoint import Checkpoint
 from skate._run.context import SessionInfo
+from skate._run.folders import copy_tree
 from skate._run.storage import Storage
 from skate._run.types import Config
 from skate.tune.execution.channel import Channel
@@ -40,7 +40,7 @@ class FunctionTrainable(Trainable):
         self._latest: Checkpoint | None = None
 
     def step(self) -> dict[str, Any]:
-        """What the function reports next; when it has returned, its last result once more."""
+        """Return what the function reports next; once it has returned, its last result again."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, args=(self._task(),), daemon=True)
             self._thread.start()
@@ -60,18 +60,19 @@ class FunctionTrainable(Trainable):
         return {**self._last_result, DONE: True, RESULT_DUPLICATE: True}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
-        """The last checkpoint that the function has reported, if there is one."""
+        """Copy the last checkpoint that the function has reported, if there is one."""
         if self._latest is not None:
             with self._latest.as_directory() as folder:
-                shutil.copytree(folder, checkpoint_dir, dirs_exist_ok=True)
+                copy_tree(folder, checkpoint_dir)
 
     def load_checkpoint(self, checkpoint: Any) -> None:
-        """The function begins with it, later: what is in a folder is copied."""
+        """Keep a checkpoint for the function, which begins with it later: a folder is copied."""
         if isinstance(checkpoint, dict):
             self._latest = Checkpoint.from_dict(checkpoint)
         else:
             own = os.path.join(self.logdir, "restored")
-            self._latest = Checkpoint(shutil.copytree(checkpoint, own, dirs_exist_ok=True))
+            copy_tree(checkpoint, own)
+            self._latest = Checkpoint(own)
 
     def reset_config(self, new_config: Config) -> bool:
         self.cleanup()
@@ -130,7 +131,7 @@ class FunctionTrainable(Trainable):
 
 
 def wrap_function(train_func: Callable[..., object], name: str | None = None) -> Any:
-    """The function as a subclass of Trainable, to `train()`, `save()` and `restore()` by hand."""
+    """Make a subclass of Trainable, to `train()`, `save()` and `restore()` a function by hand."""
     members = {"_function": staticmethod(train_func)}
     title = str(name or getattr(train_func, "__name__", "func"))
     return type(title, (FunctionTrainable,), members)

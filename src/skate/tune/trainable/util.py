@@ -51,7 +51,7 @@ class _Parameters:
 
 
 def _stored(value: object) -> object:
-    """A reference to the value, which may be one already."""
+    """Return a reference to the value, which may be one already."""
     import skate
 
     return value if isinstance(value, skate.ObjectRef) else skate.put(value)
@@ -158,7 +158,7 @@ def with_resources(trainable: Any, resources: object) -> Any:
 
 
 def _calling(trainable: Callable[..., object]) -> Callable[..., Any]:
-    """A function that does what another one does: what it is marked with is not the other's."""
+    """Make a function that calls another: what this one is marked with is not the other's."""
 
     def function(*args: object, **kwargs: object) -> Any:
         return trainable(*args, **kwargs)

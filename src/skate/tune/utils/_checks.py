@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def diagnose_serialization(trainable: Callable[..., object]) -> bool | set[str]:
-    """True if the function can be sent to trials; else the names of what keeps it from that,
-    which are printed as well."""
+    """Return True if the function can be sent to trials; else the names of what keeps it from
+    that, which are printed as well."""
     from skate.util import inspect_serializability
 
     sendable, culprits = inspect_serializability(trainable)
@@ -30,7 +30,7 @@ def validate_save_restore(
     num_gpus: int = 0,
     use_object_store: bool = False,
 ) -> bool:
-    """Whether a class goes on in a new instance, in another process, from what it saved.
+    """Check that a class goes on in a new instance, in another process, from what it saved.
 
     Checkpoints are folders, so `use_object_store`, which Ray had once, changes nothing.
     """

@@ -16,7 +16,7 @@ def flatten_dict(
     prevent_delimiter: bool = False,
     flatten_list: bool = False,
 ) -> dict[str, Any]:
-    """`{"a": {"b": 1}}` as `{"a/b": 1}`; lists too if `flatten_list`. Empty ones stay.
+    """Turn `{"a": {"b": 1}}` into `{"a/b": 1}`; lists too if `flatten_list`. Empty ones stay.
 
     `prevent_delimiter` refuses keys that contain the delimiter, so that the way back is unique.
     """
@@ -50,7 +50,7 @@ def _flatten_into(
 
 
 def unflatten_dict(dt: Mapping[str, object], delimiter: str = "/") -> dict[str, Any]:
-    """The way back of `flatten_dict` without lists."""
+    """Undo `flatten_dict` without lists."""
     deep: dict[str, Any] = _new_like(dt)
     for key, value in dt.items():
         place = deep
@@ -66,7 +66,7 @@ def unflatten_dict(dt: Mapping[str, object], delimiter: str = "/") -> dict[str, 
 
 
 def unflatten_list_dict(dt: Mapping[str, object], delimiter: str = "/") -> Any:
-    """The way back of `flatten_dict(flatten_list=True)`: keys 0, 1, 2 … become a list."""
+    """Undo `flatten_dict(flatten_list=True)`: keys 0, 1, 2 … become a list."""
     return _numbered_to_lists(unflatten_dict(dt, delimiter))
 
 
@@ -81,14 +81,14 @@ def _numbered_to_lists(value: object) -> object:
 
 
 def _new_like(mapping: Mapping[str, object]) -> dict[str, object]:
-    """Empty, and as ordered as the other."""
+    """Return an empty dictionary of the same type as `mapping`."""
     return type(mapping)() if isinstance(mapping, dict) else {}
 
 
 def unflattened_lookup(
     flat_key: str, lookup: object, delimiter: str = "/", **kwargs: object
 ) -> Any:
-    """`lookup["a"]["b"]` for the key "a/b"; a missing one raises KeyError, or gives `default`."""
+    """Return `lookup["a"]["b"]` for the key "a/b"; without it, `default`, or raise KeyError."""
     if isinstance(lookup, Mapping) and flat_key in lookup:
         return lookup[flat_key]
     try:
@@ -123,10 +123,10 @@ def deep_update(
 
 
 def merge_dicts(d1: Mapping[str, object], d2: Mapping[str, object]) -> dict[str, Any]:
-    """A new dictionary: a deep copy of `d1`, updated with `d2`."""
+    """Return a new dictionary: a deep copy of `d1`, updated with `d2`."""
     return deep_update(copy.deepcopy(dict(d1)), d2)
 
 
 def date_str() -> str:
-    """Now, as in the names of folders."""
+    """Return the time of now, as in the names of folders."""
     return time.strftime("%Y-%m-%d_%H-%M-%S")

@@ -37,7 +37,7 @@ class TrainReportCallback(TrainerCallback):
 
 
 def _linked(source: str, target: str) -> None:
-    """The same file under another name: the report copies it anyway."""
+    """Give a file another name, without a copy if possible: the report copies it anyway."""
     try:
         os.link(source, target)
     except OSError:  # not on this file system

@@ -123,7 +123,7 @@ class EachLog(TrainReportCallback):
         self._logged = True
 
     def on_step_begin(self, args: object, state: Any, control: object, **kwargs: object) -> None:
-        """Evaluation and saving, which may follow upon a log, are over."""
+        """Report the log, as evaluation and saving, which may follow upon it, are over."""
         if self._logged:
             self._logged = False
             report({name: value for log in state.log_history for name, value in log.items()})

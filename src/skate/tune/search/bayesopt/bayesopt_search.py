@@ -113,7 +113,7 @@ class BayesOptSearch(SpaceSearcher):
         return len(self._first) < self.random_search_trials
 
     def _may_suggest(self) -> bool:
-        """After the random ones are made, their results are awaited before anything else."""
+        """Return whether a point may be made now: once the random ones are, results come first."""
         return not self._still_random() or self._random_made < self.random_search_trials
 
     def on_trial_complete(
@@ -153,7 +153,7 @@ class BayesOptSearch(SpaceSearcher):
 
     @staticmethod
     def convert_search_space(spec: Mapping[str, Any], join: bool = False) -> dict[str, Any]:
-        """Bounds by names as "layer/size"; with `join`, constants too."""
+        """Return bounds by names as "layer/size"; with `join`, constants too."""
         _, domains, grids = parse_spec_vars(spec)
         if grids:
             raise ValueError("BayesOpt cannot walk over grids: it takes uniform() ranges only")
@@ -163,7 +163,7 @@ class BayesOptSearch(SpaceSearcher):
 
 
 def _is_pair(value: Any) -> bool:
-    """Whether it is bounds; what else a space has stays as it is."""
+    """Return whether a value is bounds; what else a space has stays as it is."""
     return isinstance(value, (list, tuple)) and len(value) == 2
 
 

@@ -93,7 +93,7 @@ class TuneBOHB(SpaceSearcher):
         self._learn(trial_id, result)
 
     def _learn(self, trial_id: str, result: ResultRow) -> None:
-        """From results at the end of a round, once each."""
+        """Learn from results at the end of a round, once each."""
         budget = result.get("hyperband_info", {}).get("budget")
         if budget is None or self._learned.get(trial_id) == budget:
             return
@@ -112,18 +112,18 @@ class TuneBOHB(SpaceSearcher):
         self.running.discard(trial_id)
 
     def on_pause(self, trial_id: str) -> None:
-        """A paused trial does not count as running."""
+        """Note that a trial is paused, and does not count as running."""
         self.paused.add(trial_id)
         self.running.discard(trial_id)
 
     def on_unpause(self, trial_id: str) -> None:
-        """It runs again."""
+        """Note that a paused trial runs again."""
         self.paused.discard(trial_id)
         self.running.add(trial_id)
 
     @staticmethod
     def convert_search_space(spec: Mapping[str, Any]) -> Any:
-        """Domains as a ConfigSpace."""
+        """Make a ConfigSpace of the domains."""
         space = try_import("ConfigSpace", "bohb").ConfigurationSpace()
         _, domains, grids = parse_spec_vars(spec)
         if grids:
@@ -136,7 +136,7 @@ class TuneBOHB(SpaceSearcher):
 
 
 def _as_python(value: Any) -> Any:
-    """Numbers and texts as such, not as NumPy's."""
+    """Return numbers and texts as such, not as NumPy's."""
     return value.item() if hasattr(value, "item") else value
 
 

@@ -153,7 +153,7 @@ class HyperOptSearch(SpaceSearcher):
 
     @staticmethod
     def convert_search_space(spec: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-        """Domains as HyperOpt's expressions; what is no domain stays."""
+        """Turn domains into HyperOpt's expressions; what is no domain stays."""
         space: Config = copy_space(spec)
         _, domains, grids = parse_spec_vars(space)
         if grids:
@@ -178,7 +178,7 @@ def _identity(space: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """HyperOpt gives tuples for lists."""
+    """Copy nested dictionaries; all else stays as it is."""
     if isinstance(value, dict):
         return {key: _plain(inner) for key, inner in value.items()}
     return value
@@ -237,7 +237,7 @@ def _integer(name: str, domain: Integer, sampler: Any, q: float | None) -> Any:
 
 
 def _option(place: str, name: str, option: Any) -> Any:
-    """One option of a choice, which may be a space of its own."""
+    """Translate one option of a choice, which may be a space of its own."""
     if isinstance(option, dict):
         return HyperOptSearch.convert_search_space(option, prefix=name) or option
     if isinstance(option, list) and has_unresolved_values(option):
@@ -248,7 +248,7 @@ def _option(place: str, name: str, option: Any) -> Any:
 
 
 def _indexed(point: dict[str, Any], space: Config) -> dict[str, Any]:
-    """The point as HyperOpt wants it: options of choices by their position."""
+    """Return the point as HyperOpt wants it: options of choices by their position."""
     made: dict[str, Any] = {}
     for key, value in point.items():
         there = space.get(key)
@@ -262,7 +262,7 @@ def _indexed(point: dict[str, Any], space: Config) -> dict[str, Any]:
 
 
 def _position(key: str, value: Any, choice: Any) -> int:
-    """Where the option is; HyperOpt's own way is to give the position."""
+    """Find where the option is; HyperOpt's own way is to give the position."""
     options = [arg.obj for arg in choice.pos_args[1:] if arg.name == "literal"]
     if value in options:
         return options.index(value)

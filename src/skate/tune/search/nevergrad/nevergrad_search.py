@@ -103,7 +103,7 @@ class NevergradSearch(SpaceSearcher):
 
     @staticmethod
     def convert_search_space(spec: Mapping[str, Any]) -> Any:
-        """A `nevergrad.p.Dict` by names as "layer/size"."""
+        """Make a `nevergrad.p.Dict` by names as "layer/size"."""
         ng = _nevergrad()
         _, domains, grids = parse_spec_vars(spec)
         if grids:

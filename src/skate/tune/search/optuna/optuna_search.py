@@ -122,7 +122,7 @@ class OptunaSearch(SpaceSearcher):
             self.add_evaluated_point(point, reward)
 
     def _flat(self, point: Mapping[str, Any]) -> dict[str, Any]:
-        """The part of a point that Optuna chooses, by its names."""
+        """Pick the part of a point that Optuna chooses, by its names."""
         if callable(self._space):
             return flatten_dict(point)
         found = {n: unflattened_lookup(n, point, default=_MISSING) for n in self._space}
@@ -144,7 +144,7 @@ class OptunaSearch(SpaceSearcher):
         return self._ot_trials[trial_id]
 
     def _rounded(self, name: str, value: Any) -> Any:
-        """Optuna cannot do steps in a logarithmic range."""
+        """Round a value where Optuna cannot: it has no steps in a logarithmic range."""
         domain = self._rounding.get(name)
         if domain is None:
             return value
@@ -205,7 +205,7 @@ class OptunaSearch(SpaceSearcher):
 
     @staticmethod
     def convert_search_space(spec: Mapping[str, Any]) -> dict[str, Any]:
-        """Domains as Optuna's distributions, by names as "layer/size".
+        """Turn domains into Optuna's distributions, by names as "layer/size".
 
         What a function makes (`sample_from`) is left out: it is drawn when the rest is known.
         """
@@ -218,7 +218,7 @@ class OptunaSearch(SpaceSearcher):
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Optuna announces every study."""
+    """Keep Optuna from announcing every study inside of the block."""
     import optuna
 
     loud = optuna.logging.get_verbosity()

@@ -156,7 +156,7 @@ class ZOOptSearch(AskTellSearcher):
         self._optimizer.complete(known, loss)
 
     def _abandon(self, known: object) -> None:
-        """ZOOpt waits for each: it is told that this one is as bad as any."""
+        """Tell ZOOpt, which waits for each, that this one is as bad as any."""
         self._optimizer.complete(known, self._worst)
 
     def _encoded(self, point: Mapping[str, object]) -> dict[str, Any]:
@@ -166,7 +166,7 @@ class ZOOptSearch(AskTellSearcher):
         return {name: self._converted(name, value, encode=False) for name, value in point.items()}
 
     def _converted(self, name: str, value: Any, encode: bool) -> Any:
-        """Options go by their place, and orders of magnitude by their logarithm."""
+        """Turn options into their places and magnitudes into logarithms, or back."""
         domain: Any = self._domains.get(name)
         if isinstance(domain, Categorical):
             options = domain.categories
@@ -183,7 +183,7 @@ class ZOOptSearch(AskTellSearcher):
 
 
 def _in_zoopts_words(path: tuple[Any, ...], domain: Any) -> tuple[Any, ...]:
-    """One of a space's domains, such that what ZOOpt suggests is the value itself."""
+    """Translate one of a space's domains, such that ZOOpt suggests the value itself."""
     kinds = try_import("zoopt", "zoopt").ValueType
     sampler, precision = domain.get_sampler(), _PRECISION
     if isinstance(sampler, Quantized):
