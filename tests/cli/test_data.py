@@ -60,3 +60,15 @@ def test_a_path_that_does_not_exist(tmp_path: Path, capsys: pytest.CaptureFixtur
         main(["data", "head", str(tmp_path / "none.csv")])
     assert ended.value.code == 1
     assert "does not exist" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["head", "schema"])
+def test_a_file_tells_the_terminal_nothing(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = {"name\x1b[31m": "\x1b[2J\x1b]0;mine\x07 \u202e [red]ü[/red]"}
+    (tmp_path / "file.jsonl").write_text(json.dumps(row) + "\n")
+    shown = said(capsys, command, str(tmp_path / "file.jsonl"))
+    assert "name\\x1b[31m" in shown
+    assert all(line.isprintable() for line in shown.splitlines())
+    assert command == "schema" or "[red]ü[/red]" in shown

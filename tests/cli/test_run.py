@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import skate
-from tests.support import run_program
+from tests.support import PATIENCE, Program, run_program
 
 
 def skate_command(
@@ -137,3 +138,34 @@ def test_what_cannot_be_run(place: Path) -> None:
 
 def test_the_version(place: Path) -> None:
     assert skate.__version__ in skate_command("--version", cwd=place).stdout
+
+
+INTERRUPTED = """
+import skate, time
+
+@skate.remote
+def sleep():
+    time.sleep(1000)
+
+skate.init(num_cpus=1)
+ref = sleep.remote()
+print("ready", flush=True)
+skate.{call}
+"""
+
+
+@pytest.mark.parametrize("call", ["get(ref)", "wait([ref])"])
+def test_an_interrupt_shows_lines_of_the_program(tmp_path: Path, call: str) -> None:
+    (tmp_path / "script.py").write_text(INTERRUPTED.format(call=call))
+    command = [sys.executable, "-m", "skate", "run", "script.py"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with Program(command, cwd=tmp_path, **pipes) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "ready\n"
+        program.send_signal(signal.SIGINT)
+        _, errors = program.communicate(timeout=PATIENCE)
+    assert program.returncode == -signal.SIGINT
+    files = [line.split('"')[1] for line in errors.splitlines() if line.startswith("  File ")]
+    assert files[0] == str(tmp_path / "script.py")
+    assert len(files) <= 2  # and one line of skate's
+    assert errors.rstrip().endswith("KeyboardInterrupt")

@@ -13,8 +13,9 @@ import httpx
 import pytest
 import yaml
 
+from skate.cli._reload import Watched
 from skate.serve.schema import ServeDeploySchema
-from tests.support import PATIENCE, Program, run_program
+from tests.support import PATIENCE, Program, eventually, run_program
 
 PROGRAM = """
 from skate import serve
@@ -49,6 +50,17 @@ based = base.bind()
 
 def build(arguments):
     return Shop.bind(Price.bind(arguments["price"]))
+"""
+
+RELOADED = """
+from skate import serve
+from prices import PRICE
+
+@serve.deployment
+def shop():
+    return PRICE
+
+app = shop.bind()
 """
 
 
@@ -120,6 +132,54 @@ def test_an_instance_from_run_to_shutdown(instance: str, folder: Path) -> None:
     assert skate(folder, "shutdown", "--port", port, "-y") == ""
 
 
+def test_applications_are_deployed_again_when_their_files_change(tmp_path: Path) -> None:
+    (tmp_path / "prices.py").write_text("PRICE = 1\n")
+    program = tmp_path / "shop.py"
+    program.write_text(RELOADED)
+    command = [
+        sys.executable,
+        "-m",
+        "skate",
+        "serve",
+        "run",
+        "--reload",
+        "--port",
+        "0",
+        "shop:app",
+    ]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with Program(command, cwd=tmp_path, **pipes) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().split()[3]
+        assert get(address).json() == 1
+        (tmp_path / "prices.py").write_text("PRICE = 20\n")  # which the program imports
+        eventually(lambda: get(address).json() == 20)
+        program.write_text(RELOADED + "raise SystemError('half written')")
+        said = iter(process.stdout.readline, "")
+        assert next(line for line in said if "half written" in line).startswith("The change was")
+        assert get(address).json() == 20
+        program.write_text(RELOADED.replace("return PRICE", "return -PRICE"))
+        eventually(lambda: get(address).json() == -20)
+        skate(tmp_path, "shutdown", "--port", address.rpartition(":")[2])
+        assert process.wait(PATIENCE) == 0
+
+
+def test_what_an_application_writes_into_its_folder_is_no_change(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("applications: []")
+    watched = Watched(str(tmp_path), [str(config)])
+    for name in ("requests.log", "state.json", "other.yaml", ".hidden.py"):
+        (tmp_path / name).write_text("written")
+    assert watched.changed() == []
+    config.write_text("applications: [] ")
+    (tmp_path / "shop.py").write_text("x = 1")
+    (tmp_path / "fast.so").write_text("")
+    changed = ["config.yaml", "fast.so", "shop.py"]
+    assert watched.changed() == [str(tmp_path / name) for name in changed]
+    (tmp_path / "shop.py").unlink()
+    assert watched.changed() == [str(tmp_path / "shop.py")]
+
+
 def test_build_writes_a_config(folder: Path) -> None:
     config = yaml.safe_load(skate(folder, "build", "shop:app"))
     (app,) = config["applications"]
@@ -167,7 +227,13 @@ def test_a_port_that_is_taken_is_one_line(folder: Path) -> None:
 
 def test_programs_for_ray_find_the_command_serve(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(
-        "from ray import serve\napp = serve.deployment(lambda: 1).options(name='One').bind()\n"
+        "from ray import serve\n"
+        "app = serve.deployment(lambda: 1).options(name='One').bind()\n"
+        "@serve.deployment\n"
+        "class Broken:\n"
+        "    def __init__(self):\n"
+        "        raise OSError('no model here')\n"
+        "broken = Broken.bind()\n"
     )
     program = tmp_path / "program.py"
     program.write_text(
@@ -182,6 +248,8 @@ def test_programs_for_ray_find_the_command_serve(tmp_path: Path) -> None:
         "subprocess.run(['serve', 'shutdown', '-y', '--port', '1'], check=True)\n"
         "apart = ['serve', 'run', '--non-blocking', 'shop:app']\n"
         "assert b'into the background' in subprocess.run(apart, stderr=subprocess.PIPE).stderr\n"
+        "broken = ['serve', 'run', '--port', '0', 'shop:broken']\n"
+        "assert b'no model here' in subprocess.check_output(broken, stderr=subprocess.STDOUT)\n"
     )
     command = [sys.executable, "-m", "skate", "run", "--as-ray", str(program)]
     done = run_program(command, cwd=tmp_path, check=True, timeout=PATIENCE)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -93,3 +95,39 @@ def test_a_picture(experiments: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "skate", "tune", "plot", str(experiments / "first")]
     assert run_program([*command, "-o", str(picture)]).stdout == f"{picture}\n"
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_others_wrote_neither_hides_nor_hangs_anything(
+    experiments: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(experiments / "first", tmp_path / "damaged")
+    shutil.copytree(experiments / "first", tmp_path / "pipe")
+    state = tmp_path / "damaged" / "experiment_state.jsonl"
+    odd: list[dict[str, Any]] = [
+        {"kind": "trial"},
+        {"kind": "trial", "trial_id": []},
+        {"kind": "progress", "trial_id": {}},
+        {"kind": "config", "trial_id": json.loads(state.read_text().splitlines()[1])["trial_id"]},
+    ]
+    with state.open("a") as file:
+        file.writelines(f"{json.dumps(line)}\n" for line in odd)
+    pipe = tmp_path / "pipe" / "experiment_state.jsonl"
+    pipe.unlink()
+    os.mkfifo(pipe)
+    rows = {
+        row["experiment"]: row for row in json.loads(said(capsys, "ls", str(tmp_path), "--json"))
+    }
+    assert rows["damaged"]["states"] == "1 ERROR, 2 TERMINATED"
+    assert (rows["pipe"]["trials"], str(pipe) in rows["pipe"]["states"]) == (None, True)
+
+
+def test_names_of_others_tell_the_terminal_nothing(
+    experiments: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(experiments / "first", tmp_path / "first")
+    state = tmp_path / "first" / "experiment_state.jsonl"
+    (known,) = {json.loads(line)["trial_id"] for line in state.read_text().splitlines()[1:2]}
+    state.write_text(state.read_text().replace(known, "\\u001b]0;mine\\u0007\\u202e"))
+    shown = said(capsys, "show", str(tmp_path / "first"))
+    assert "\\x1b]0;mine\\x07\\u202e" in shown
+    assert all(line.isprintable() for line in shown.splitlines())

@@ -186,6 +186,21 @@ def test_wrong_arguments_of_a_method_are_an_error_at_once() -> None:
         Account.remote(1).deposit.bind()
 
 
+def test_what_the_nodes_of_a_graph_gave() -> None:
+    with InputNode() as given:
+        inner = double.bind(given)
+        outer = add.bind(inner, 1)
+    assert skate.get(outer.execute(2)) == 5
+    assert outer.cache_from_last_execute == {}
+    result = outer.execute(2, _ray_cache_refs=True)
+    kept = asyncio.run(outer.get_object_refs_from_last_execute())
+    assert kept.keys() == {node.get_stable_uuid() for node in (given, inner, outer)}
+    assert kept[outer.get_stable_uuid()] == result
+    assert skate.get(kept[inner.get_stable_uuid()]) == 4
+    outer.clear_cache()
+    assert asyncio.run(outer.get_object_refs_from_last_execute()) == {}
+
+
 # -- compiled ------------------------------------------------------------------------------------
 
 
@@ -200,8 +215,9 @@ def test_a_compiled_graph() -> None:
 
     assert asyncio.run(awaited()) == 8
     compiled.teardown()
-    with pytest.raises(RuntimeError, match="teardown"):
+    with pytest.raises(skate.exceptions.GraphClosedError, match="teardown") as closed:
         compiled.execute(1)
+    assert isinstance(closed.value, RuntimeError)
 
 
 def test_calls_of_an_actor_are_made_in_the_order_in_which_they_were_bound() -> None:
@@ -229,6 +245,21 @@ def test_what_a_compiled_graph_is_given() -> None:
     assert compiled.get_id() != double.bind(1).experimental_compile().get_id()
     with InputNode() as given, InputNode() as other, pytest.raises(ValueError, match="one unique"):
         add.bind(given, other).experimental_compile()
+
+
+def test_the_input_of_a_compiled_graph_is_used_as_it_is_taken_apart() -> None:
+    with InputNode() as given:
+        mixed = add.bind(double.bind(given), given[0])
+    with pytest.raises(ValueError, match=r"InputNode\(\) directly"):
+        mixed.experimental_compile()
+    with InputNode() as given:
+        some = add.bind(given[0], given[0])
+        assert given[1] is not given[0]
+    with pytest.raises(ValueError, match=r"\[1\] is unused"):
+        some.experimental_compile()
+    with InputNode() as given:
+        whole = add.bind(given, double.bind(given))
+    assert skate.get(whole.experimental_compile().execute(2)) == 6
 
 
 def test_a_compiled_graph_may_take_its_actors_along() -> None:
@@ -282,6 +313,7 @@ def test_a_picture_of_a_compiled_graph(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_tensors_travel_through_shared_memory() -> None:
     node = double.bind(1)
     assert node.with_tensor_transport("shm", device="cpu") is node
+    assert node.with_tensor_transport(_static_shape=True, _direct_return=True) is node
     with pytest.raises(ValueError, match="nccl"):
         node.with_tensor_transport("nccl")
 
@@ -292,6 +324,19 @@ def test_tensors_travel_through_shared_memory() -> None:
 def test_an_input_outside_of_its_block() -> None:
     with pytest.raises(ValueError, match=r"only used in context manager.*with InputNode"):
         double.bind(InputNode()).execute(1)
+
+
+def test_a_graph_without_its_input_runs_nothing(tally: Any) -> None:
+    @skate.remote
+    def count() -> int:
+        tally.add()
+        return 1
+
+    with InputNode() as number:
+        node = add.bind(count.bind(), number)
+    with pytest.raises(ValueError, match=r"has an InputNode.*execute\(value\)"):
+        node.execute()
+    assert len(tally) == 0
 
 
 def test_two_inputs() -> None:

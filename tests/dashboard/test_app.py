@@ -72,13 +72,22 @@ def test_who_does_not_know_the_token_gets_nothing(
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:1234", "127.0.0.1.evil.example", "10.0.0.1:1234", ""]
+    "host",
+    [
+        "evil.example",
+        "evil.example:1234",
+        "127.0.0.1.evil.example",
+        "10.0.0.1:1234",
+        "",
+        "127.0.0.1:8@evil",
+        "[::1]:",
+    ],
 )
 def test_other_names_of_this_machine_are_refused(client: TestClient, host: str) -> None:
     assert client.get(f"/{TOKEN}/api/news", headers={"host": host}).status_code == 403
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1:1", "localhost:9", "localhost", "[::1]:5"])
+@pytest.mark.parametrize("host", ["127.0.0.1:1", "localhost:9", "localhost", "[::1]:5", "[::1]"])
 def test_its_own_names_are_not(client: TestClient, host: str) -> None:
     assert client.get(f"/{TOKEN}/api/news", headers={"host": host}).status_code == 200
 

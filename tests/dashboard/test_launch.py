@@ -238,3 +238,31 @@ def test_what_the_command_refuses(what: str) -> None:
     assert done.returncode == 1
     assert done.stderr.startswith("Error: ")
     assert what in done.stderr
+
+
+def send_head(connection: socket.socket, megabytes: int) -> None:
+    connection.sendall(b"GET / HTTP/1.1\r\n")
+    for _ in range(16 * megabytes):
+        connection.sendall(b"x: %s\r\n" % (b"y" * (1 << 16)))
+
+
+def test_a_head_without_end_takes_no_memory(tmp_path: Path) -> None:
+    """Whoever is on the machine may connect, and knows no token."""
+    (tmp_path / "result.json").write_text('{"loss": 1}\n')
+    page = subprocess.Popen(
+        [sys.executable, "-m", "skate", "dashboard", str(tmp_path)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=ENVIRONMENT,
+    )
+    assert page.stdout is not None
+    with page, page.stdout as printed:
+        try:
+            address = printed.readline().strip().removeprefix("http://")
+            port = int(address.partition("/")[0].partition(":")[2])
+            connection = socket.create_connection(("127.0.0.1", port), PATIENCE)
+            with connection, pytest.raises(ConnectionError):
+                send_head(connection, megabytes=256)
+            assert "main.js" in asked(address)
+        finally:
+            page.kill()

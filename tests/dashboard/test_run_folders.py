@@ -182,3 +182,22 @@ def test_runs_below_a_folder(tmp_path: Path) -> None:
     assert source.runs.told(rows[0]["number"], None, -1)["trials"]
     with pytest.raises(LookupError):
         source.runs.told(2, None, -1)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"kind": "config", "trial_id": []},
+        {"kind": "progress", "trial_id": {}},
+        {"kind": [], "trial_id": 1},
+        {"kind": "trial", "trial_id": "odd", "dirname": "\0"},
+        {"kind": "trial", "trial_id": "odd", "dirname": "\ud800"},
+        {"kind": "trial", "trial_id": "odd", "dirname": ["x"], "config": [1]},
+    ],
+    ids=str,
+)
+def test_a_line_of_another_kind_hides_no_trial(tmp_path: Path, line: dict[str, Any]) -> None:
+    folder = search(tmp_path / "search", 1)
+    lines(folder / "experiment_state.jsonl", line)
+    shown = told(RunFolder(str(folder)))["trials"]
+    assert [(row["trial"], row["metrics"].get("loss")) for row in shown][:1] == [("t0", 1 / 3)]

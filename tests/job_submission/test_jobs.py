@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import shlex
@@ -16,6 +17,7 @@ import pytest
 
 from skate.cli import main
 from skate.job_submission import JobDetails, JobInfo, JobStatus, JobSubmissionClient, JobType
+from skate.job_submission._folders import JobFolder
 from tests.support import PATIENCE, Program, eventually, run_program
 
 
@@ -323,3 +325,64 @@ def test_options_of_the_command_that_ray_has(capsys: pytest.CaptureFixture[str])
     out = said("stop", "long")
     assert "Waiting for job 'long'" in out
     assert "Job 'long' was stopped" in out
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"pid": 1}', '{"status": "X"}'])
+def test_a_damaged_state_hides_no_other_job_and_can_be_deleted(
+    client: JobSubmissionClient, own_state: Path, text: str
+) -> None:
+    for name in ("whole", "damaged"):
+        ended(client, client.submit_job(entrypoint="true", submission_id=name))
+    state = own_state / "damaged" / "job.json"
+    state.write_text(text)
+    found = {one.submission_id: one for one in client.list_jobs()}
+    assert {name: one.status.value for name, one in found.items()} == {
+        "whole": "SUCCEEDED",
+        "damaged": "FAILED",
+    }
+    assert str(state) in str(found["damaged"].message)
+    assert client.delete_job("damaged")
+    assert [one.submission_id for one in client.list_jobs()] == ["whole"]
+
+
+def test_a_submission_without_room_on_the_disk_leaves_nothing(
+    client: JobSubmissionClient, own_state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(JobFolder, "write", full)
+    with pytest.raises(OSError, match="No space left"):
+        client.submit_job(entrypoint="true")
+    assert list(own_state.iterdir()) == []
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next_submission(
+    client: JobSubmissionClient, own_state: Path
+) -> None:
+    ended(client, client.submit_job(entrypoint="true", submission_id="first"))
+    left, being_made = own_state / "#left", own_state / "#being-made"
+    for folder in (left, being_made):
+        folder.mkdir()
+        (folder / "lock").touch()
+    os.utime(left, (0, 0))
+    ended(client, client.submit_job(entrypoint="true", submission_id="second"))
+    names = {folder.name for folder in own_state.iterdir()}
+    assert names == {"first", "second", "#being-made"}
+
+
+def test_a_job_that_is_deleted_while_it_is_looked_at_does_not_exist(
+    client: JobSubmissionClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = client.submit_job(entrypoint="true")
+    ended(client, job)
+    read = JobFolder.read
+
+    def late(folder: JobFolder) -> Any:
+        if os.path.isdir(folder.path):
+            folder.remove()
+        return read(folder)
+
+    monkeypatch.setattr(JobFolder, "read", late)
+    with pytest.raises(RuntimeError, match="does not exist"):
+        client.get_job_info(job)

@@ -136,16 +136,9 @@ def test_types_that_are_refused() -> None:
         ({"max_replicas_per_node": 2}, "max_replicas_per_node is not allowed"),
     ],
 )
-def test_groups_of_replicas_are_checked(options: dict[str, Any], text: str) -> None:
+def test_gangs_of_replicas_are_checked(options: dict[str, Any], text: str) -> None:
     with pytest.raises(ValueError, match=text):
         Model.options(gang_scheduling_config={"gang_size": 4}, **options)
-
-
-def test_groups_of_replicas_are_refused_when_they_are_to_run() -> None:
-    app = Model.options(gang_scheduling_config={"gang_size": 1}).bind("a")
-    with pytest.raises(ValueError, match="start one by one"):
-        serve.run(app)
-    assert not skate.is_initialized()
 
 
 def test_what_is_given_last_decides_on_the_number_of_replicas() -> None:
@@ -405,7 +398,7 @@ def test_nothing_runs() -> None:
     serve.shutdown()
     with pytest.raises(SkateServeError, match=r"serve\.start"):
         serve.get_app_handle("default")
-    with pytest.raises(SkateServeError, match="inside a replica"):
+    with pytest.raises(SkateServeError, match="only be called from within a replica"):
         serve.get_replica_context()
     assert not skate.is_initialized()
 
@@ -421,7 +414,7 @@ def test_unit_tests_need_no_session(monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         handle = serve.run(Greeter.bind(), route_prefix=None, _local_testing_mode=True)
         assert handle.remote("you").result() == "hello you from Greeter"
-        with pytest.raises(SkateServeError, match="inside a replica"):
+        with pytest.raises(SkateServeError, match="only be called from within a replica"):
             serve.get_replica_context()
     finally:
         serve.shutdown()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -12,10 +13,11 @@ import skate
 from skate import serve
 from skate.exceptions import ActorError
 from skate.serve import _client
-from skate.serve._replica.deployment_actors import find_all
+from skate.serve._identity import NAMESPACE, DeploymentID
+from skate.serve._replica.deployment_actors import ActorKey, SharedActors, find_all
 from skate.serve.config import DeploymentActorConfig
 from skate.serve.exceptions import SkateServeError
-from tests.support import eventually
+from tests.support import Flag, eventually
 
 
 @skate.remote
@@ -60,6 +62,21 @@ def app(start: int = 10, **options: Any) -> Any:
     return serve.deployment(Shares).options(deployment_actors=[actor], **options).bind()
 
 
+@pytest.mark.parametrize("name", ["shop", "shop::eu", "a:", ":a", "shop#1", "100%3A", ""])
+def test_an_actor_is_known_by_its_name(name: str) -> None:
+    for key in (
+        ActorKey(DeploymentID("Model", name), "v1", "cache"),
+        ActorKey(DeploymentID("Model", "app"), "v1", name),
+    ):
+        assert ActorKey.of(str(key)) == key
+    assert ActorKey.of("SERVE_REPLICA::x") is None
+
+
+def test_names_of_actors_are_those_of_ray() -> None:
+    key = ActorKey(DeploymentID("Model", "shop"), "v1", "cache")
+    assert str(key) == "SERVE_DEPLOYMENT_ACTOR::shop::Model::v1::cache"
+
+
 def test_all_replicas_have_the_same_until_they_end(run: Callable[..., Any]) -> None:
     handle = run(app(num_replicas=2), name="app", route_prefix=None)
     assert [handle.remote().result() for _ in range(6)] == list(range(11, 17))
@@ -93,6 +110,22 @@ def test_one_that_dies_is_started_anew(run_locally: Callable[..., Any]) -> None:
     assert handle.remote().result() == 11
 
 
+def test_one_that_was_killed_is_there_again_soon(run_locally: Callable[..., Any]) -> None:
+    handle = run_locally(app(health_check_period_s=0.05), route_prefix=None)
+    assert handle.remote().result() == 11
+    (key,) = find_all()
+
+    def actor() -> Any:
+        with suppress(ValueError):  # it is not there now
+            return skate.get_actor(str(key), namespace=NAMESPACE)
+        return None
+
+    killed = actor()
+    skate.kill(killed)
+    eventually(lambda: actor() not in (None, killed))
+    assert handle.remote().result() == 11
+
+
 def test_they_outlive_the_controller_and_end_all_the_same(run_locally: Callable[..., Any]) -> None:
     handle = run_locally(app(), route_prefix=None)
     assert handle.remote().result() == 11
@@ -112,6 +145,44 @@ def test_one_that_cannot_start_is_why_the_application_does_not(
     )
     with pytest.raises(RuntimeError, match="it cannot start"):
         run_locally(deployment.bind(), route_prefix=None)
+
+
+@skate.remote
+class Fragile:
+    def __init__(self, is_broken: Flag) -> None:
+        if is_broken.is_set():
+            raise RuntimeError("it cannot start")
+
+
+def test_one_that_cannot_start_again_is_seen_by_health_checks(
+    run_locally: Callable[..., Any], flag: Callable[[str], Flag]
+) -> None:
+    is_broken = flag("broken")
+    actors = [DeploymentActorConfig("fragile", Fragile, init_args=(is_broken,))]
+    deployment = serve.deployment(Shares).options(
+        deployment_actors=actors, health_check_period_s=0.05
+    )
+    run_locally(deployment.bind(), route_prefix=None)
+    (key,) = find_all()
+    is_broken.set()
+    skate.kill(skate.get_actor(str(key), namespace=NAMESPACE))
+
+    def told() -> str:
+        return serve.status().applications["default"].deployments["Shares"].message
+
+    eventually(lambda: "it cannot start" in told())
+    os.unlink(is_broken.path)
+    eventually(lambda: serve.status().applications["default"].status == "RUNNING")
+
+
+def test_those_that_are_there_are_not_started_again(
+    run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(app(), route_prefix=None)
+    (key,) = find_all()
+    config = DeploymentActorConfig("counter", Counter)
+    monkeypatch.setattr(config, "get_actor_class", lambda: pytest.fail("it is started again"))
+    SharedActors(key.deployment_id, key.version, [config]).look_after()
 
 
 @pytest.mark.parametrize(
@@ -134,7 +205,7 @@ def test_what_is_no_actor_is_refused(given: Any, text: str) -> None:
 
 
 def test_outside_of_replicas_and_actors_there_is_none(local_serving: str) -> None:
-    with pytest.raises(SkateServeError, match="inside a replica"):
+    with pytest.raises(SkateServeError, match="from within a replica"):
         serve.get_deployment_actor("counter")
     with pytest.raises(SkateServeError, match="inside an actor of `deployment_actors`"):
         serve.get_deployment_actor_context()

@@ -128,7 +128,8 @@ def taken_after_a_kill(address: tuple[str, int]) -> socket.socket:
     while True:
         (server,) = list_actors(filters=[("name", "=", GRPC_SERVER)])
         if server.state == "ALIVE":
-            os.kill(server.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # its death is not known yet
+                os.kill(server.pid, signal.SIGKILL)
             while psutil.pid_exists(server.pid):
                 with contextlib.suppress(OSError):
                     return socket.create_server(address)

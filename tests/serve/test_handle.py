@@ -135,11 +135,17 @@ def test_errors_are_the_users_with_the_users_lines(run: Run) -> None:
         handle.fail.remote("deliberate").result()
     assert isinstance(caught.value, skate.exceptions.TaskError)
     assert "raise ValueError(text)" in str(caught.value)
-    with pytest.raises(SkateServeError, match="did you mean 'plain'"):
+    with pytest.raises(
+        SkateServeError, match=r"'plane' .*does not exist\. .* Did you mean 'plain'"
+    ):
         handle.plane.remote(1).result()
-    with pytest.raises(TypeError, match="stream=True"):
+    # The words that programs for Ray look for.
+    streams = re.escape("`handle.options(stream=True)`")
+    several = f"Method 'count' returned a generator, .*{streams}"
+    with pytest.raises(TypeError, match=several):
         handle.count.remote(3).result()
-    with pytest.raises(TypeError, match="without stream=True"):
+    one = f"method 'plain' did not return a generator, .*{streams}.*without stream"
+    with pytest.raises(TypeError, match=one):
         list(handle.options(stream=True).plain.remote(3))
 
 

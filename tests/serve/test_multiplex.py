@@ -14,7 +14,6 @@ from skate import serve
 from skate.serve._identity import DeploymentID
 from skate.serve._routing.routed_replica import ReplicaEntry
 from skate.serve._routing.router import Router, RoutingTable
-from skate.serve.exceptions import SkateServeError
 from tests.support import Tally, eventually
 
 Run = Callable[..., Any]
@@ -123,7 +122,7 @@ def test_outside_of_a_replica() -> None:
         return model_id
 
     assert serve.get_multiplexed_model_id() == ""
-    with pytest.raises(SkateServeError, match="inside a replica"):
+    with pytest.raises(RuntimeError, match="only be used within a deployment"):
         asyncio.run(load("a"))
 
 

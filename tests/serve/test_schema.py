@@ -109,7 +109,11 @@ def test_a_deployment_that_does_not_exist() -> None:
             },
             "external_scaler_enabled is set to True.*mine",
         ),
-        (ServeDeploySchema, {"applications": [{"import_path": "a:b"}] * 2}, "different"),
+        (
+            ServeDeploySchema,
+            {"applications": [{"import_path": "a:b"}] * 2},
+            "duplicate applications",
+        ),
         (
             ServeDeploySchema,
             {"applications": [], "target_capacity": 101},

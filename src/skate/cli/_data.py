@@ -30,7 +30,12 @@ def data_group(click: ModuleType) -> Any:
         type=click.Choice(_FORMATS),
         help="What the files are, if their names do not tell.",
     )
-    count = click.Option(["-n", "rows"], type=click.IntRange(min=1), default=10, help="How many.")
+    count = click.Option(
+        ["-n", "rows"],
+        type=click.IntRange(min=1),
+        default=10,
+        help="How many rows; 10 unless given.",
+    )
     all_have = (path, form, json_option(click))
     rows = (
         ("schema", "Show the columns of the files at PATH and their types.", _schema, all_have),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import io
 import os
@@ -9,7 +10,7 @@ import runpy
 import sys
 import types
 from importlib.machinery import ModuleSpec
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Program(NamedTuple):
@@ -28,10 +29,18 @@ def run(program: Program) -> int:
         else:
             _run_script(program)
     except Exception as error:
-        shown = _without_us(error.__traceback__)
-        sys.excepthook(type(error), error.with_traceback(shown), shown)
+        _show_program(sys.excepthook, type(error), error, error.__traceback__)
         return 1
+    except KeyboardInterrupt:
+        sys.excepthook = functools.partial(_show_program, sys.excepthook)
+        raise  # the interpreter ends as this signal ends it
     return 0
+
+
+def _show_program(show: Any, kind: Any, error: Any, traceback: Any) -> None:
+    """Show an exception by another hook, without the frames that run the program."""
+    shown = _without_us(traceback)
+    show(kind, error.with_traceback(shown), shown)
 
 
 def _run_script(program: Program) -> None:
@@ -89,6 +98,9 @@ def _new_main(file: str | None, spec: ModuleSpec | None) -> types.ModuleType:
 
 def _without_us(traceback: types.TracebackType | None) -> types.TracebackType | None:
     """Return the traceback from the program's own first line on."""
-    while traceback is not None and traceback.tb_frame.f_code.co_filename == __file__:
-        traceback = traceback.tb_next
-    return traceback
+    here = traceback
+    while here is not None and here.tb_frame.f_code.co_filename != __file__:
+        here = here.tb_next
+    while here is not None and here.tb_frame.f_code.co_filename == __file__:
+        here = here.tb_next
+    return here or traceback

@@ -56,7 +56,12 @@ def ray_state_commands(click: ModuleType) -> list[Any]:
         click.Argument(["kind"], type=click.Choice([_dashed(kind) for kind in STATE_KINDS])),
         click.Option(["--format", "form"], type=click.Choice(_FORMATS), default="default"),
         click.Option(rules, multiple=True, help="KEY=VALUE or KEY!=VALUE; repeatable."),
-        click.Option(["--limit"], type=click.IntRange(min=0), default=100, help="How many."),
+        click.Option(
+            ["--limit"],
+            type=click.IntRange(min=0),
+            default=100,
+            help="How many rows at the most; 100 unless given.",
+        ),
         click.Option(["--detail"], is_flag=True, help="As YAML, unless a format is given."),
     )
     getting = (

@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import os
 import sys
+import traceback
 from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from skate._core.optional_imports import try_import
 from skate.cli._as_ray import as_ray_option
+from skate.cli._reload import Watched, deploy_on_changes
 from skate.cli._tables import commands_of, json_option, pair_of
 
 if TYPE_CHECKING:
     from click import Group, Parameter
 
+    from skate.serve._application.specs import ApplicationSpec
     from skate.serve.config import gRPCOptions
     from skate.serve.schema import ServeDeploySchema
 
@@ -48,7 +51,9 @@ def serve_group(click: ModuleType, as_ray: bool = False) -> Group:
     group: Group = click.Group("serve", help="Serve applications over HTTP.")
     target = click.Argument(["target"])
     arguments = click.Argument(["arguments"], nargs=-1)
-    port = click.Option(["--port"], type=int, default=8000, help="Where the instance answers.")
+    port = click.Option(
+        ["--port"], type=int, default=8000, help="Where the instance answers; 8000 unless given."
+    )
     place = [
         click.Option(["--host"], help="The address to listen on; by default this machine only."),
         click.Option(["--port"], type=int, help="8000 by default; 0 for any that is free."),
@@ -64,11 +69,21 @@ def serve_group(click: ModuleType, as_ray: bool = False) -> Group:
         click.Option(["--runtime-env"], help="A YAML file with the environment of replicas."),
         click.Option(["--runtime-env-json"], help="The same as JSON, in place of a file."),
     ]
+    reload = click.Option(
+        ["-r", "--reload"],
+        is_flag=True,
+        help="Deploy again when Python files of --working-dir or --app-dir or the config change.",
+    )
     one = click.Option(["-n", "--name"], help="Of this application only.")
     as_json = json_option(click)
     yes = click.Option(["-y", "--yes"], is_flag=True, help="Do not ask, on a terminal.")
     commands: list[tuple[str, str, Callable[..., None], list[Parameter]]] = [
-        ("run", _RUN, _run, [*place, *where, *environment, as_ray_flag, target, arguments]),
+        (
+            "run",
+            _RUN,
+            _run,
+            [*place, *where, *environment, reload, as_ray_flag, target, arguments],
+        ),
         ("deploy", _DEPLOY, _deploy, [port, *where, *environment, as_ray_flag, target, arguments]),
         ("status", "Show how the applications are doing.", _status, [port, one, as_json]),
         (
@@ -127,7 +142,13 @@ def _blocking_option(click: ModuleType) -> Parameter:
 
 
 def _on_ray(name: str, command: Callable[..., None]) -> Callable[..., None]:
-    """Return the command for programs that expect a cluster, on which nothing may be served."""
+    """Return the command for programs that expect what Ray's does.
+
+    There is a cluster, on which nothing may be served; and an application that does not start is
+    shown by `run`, whose exit status is 0.
+    """
+    if name == "run":
+        return _shows_failure(command)
     if name not in ("status", "config", "shutdown"):
         return command
 
@@ -138,6 +159,16 @@ def _on_ray(name: str, command: Callable[..., None]) -> Callable[..., None]:
             print(error, file=sys.stderr)
             if name == "status" and options["name"] is None:
                 _show(_NOTHING_SERVED, options["as_json"])
+
+    return run
+
+
+def _shows_failure(command: Callable[..., None]) -> Callable[..., None]:
+    def run(**options: Any) -> None:
+        try:
+            command(**options)
+        except RuntimeError:
+            traceback.print_exc()
 
     return run
 
@@ -170,6 +201,7 @@ def _run(
     route_prefix: str,
     target: str,
     arguments: tuple[str, ...],
+    reload: bool,
     **environment: str | None,
 ) -> None:
     import skate
@@ -177,6 +209,7 @@ def _run(
     from skate.serve import _client
     from skate.serve._application.config_files import specs_of
 
+    watched = _watched(target, app_dir, **environment) if reload else None
     config = _config(target, arguments, app_dir, name, route_prefix)
     _set_environment(config, **environment)
     given = {"host": host, "port": port}
@@ -186,17 +219,47 @@ def _run(
     serve.start(http_options=options, grpc_options=config.grpc_options.options())
     controller = _client.connect().controller
     try:
-        skate.get(controller.deploy.remote(specs, [config.target_capacity]))
-        names = [spec.name for spec in specs]
-        _check_running(skate.get(controller.wait_until_settled.remote(names)), names)
-        _remember(config, int(serve.http_address().rpartition(":")[2]))
+        names = _serve_specs(config, specs)
         print(f"Serving {', '.join(names)} at {serve.http_address()} (Ctrl-C ends it)", flush=True)
-        skate.get(controller.until_shut_down.remote())
+        end = controller.until_shut_down.remote()
+        if watched is not None:
+
+            def deploy() -> None:
+                config = _config(target, arguments, app_dir, name, route_prefix)
+                _set_environment(config, **environment)
+                _serve_specs(config, specs_of(config, keep_unchanged=False))
+
+            def is_over(seconds: float) -> bool:
+                return bool(skate.wait([end], timeout=seconds)[0])
+
+            deploy_on_changes(watched, is_over, deploy)
+        skate.get(end)
     except KeyboardInterrupt:
         pass
     finally:
         serve.shutdown()
         skate.shutdown()
+
+
+def _watched(
+    target: str, app_dir: str, working_dir: str | None, runtime_env: str | None, **_: str | None
+) -> Watched:
+    configs = [target] if _is_file(target) else []
+    return Watched(working_dir or app_dir, configs + ([runtime_env] if runtime_env else []))
+
+
+def _serve_specs(config: ServeDeploySchema, specs: list[ApplicationSpec]) -> list[str]:
+    """Return the names of the applications, once they run."""
+    import skate
+    from skate import serve
+    from skate.serve import _client
+
+    controller = _client.connect().controller
+    skate.get(controller.deploy.remote(specs, [config.target_capacity]))
+    names = [spec.name for spec in specs]
+    _check_running(skate.get(controller.wait_until_settled.remote(names)), names)
+    _remember(config, int(serve.http_address().rpartition(":")[2]))
+    return names
 
 
 def _deploy(
@@ -299,7 +362,9 @@ def _config(
     from skate.serve._application.config_files import read
     from skate.serve.schema import ServeDeploySchema
 
-    sys.path.insert(0, os.path.abspath(app_dir))
+    folder = os.path.abspath(app_dir)
+    if sys.path[:1] != [folder]:
+        sys.path.insert(0, folder)
     if _is_file(target):
         return read(target)
     app = {

@@ -54,16 +54,26 @@ _MEMORY_COLUMNS = ("session", "size", "where", "made_by", "held_by", "line", "ob
 def session_commands(click: ModuleType) -> list[Any]:
     """Return the commands."""
     session = click.Option(
-        ["--session"], type=int, help="The process of its driver; all sessions unless given."
+        ["--session"], type=int, help="The process id of the program; all sessions unless given."
     )
     usual = (session, json_option(click))
-    limit = click.Option(["--limit"], type=click.IntRange(min=1), default=100, help="How many.")
+    limit = click.Option(
+        ["--limit"],
+        type=click.IntRange(min=1),
+        default=100,
+        help="How many rows at the most; 100 unless given.",
+    )
     rule = click.Option(
         ["--filter", "filters"], multiple=True, metavar="KEY=VALUE", help="Which rows; repeatable."
     )
     kind = click.Argument(["kind"], type=click.Choice(KINDS))
     pid = click.Option(["--pid"], type=int, help="What this process printed, only.")
-    lines = click.Option(["-n", "lines"], type=click.IntRange(min=1), default=1000, help="Lines.")
+    lines = click.Option(
+        ["-n", "lines"],
+        type=click.IntRange(min=1),
+        default=1000,
+        help="How many lines; 1000 unless given.",
+    )
     follow = click.Option(["-f", "--follow"], is_flag=True, help="Go on, until Ctrl-C.")
     file = click.Argument(["file"])
     to_file = "Write what ran when to FILE, for Perfetto (ui.perfetto.dev) or chrome://tracing."

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from skate._core.printable import printable
 from skate._core.standard_streams import is_terminal
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ def show_facts(facts: Row, as_json: bool) -> None:
 def table_of(rows: Sequence[Row]) -> str:
     """Return a table whose columns are the keys of the first row."""
     names = list(rows[0])
-    lines = [names, *([_shown(row.get(name)) for name in names] for row in rows)]
+    heads = [_shown(name) for name in names]
+    lines = [heads, *([_shown(row.get(name)) for name in names] for row in rows)]
     widths = [max(len(line[place]) for line in lines) for place in range(len(names))]
     room = shutil.get_terminal_size((10_000, 0)).columns if is_terminal(sys.stdout) else None
     texts = (
@@ -69,7 +71,7 @@ def _shown(value: object) -> str:
         return "-"
     if isinstance(value, float):
         return f"{value:.4g}"
-    return " ".join(str(value).split())
+    return printable(" ".join(str(value).split()))
 
 
 def commands_of(
@@ -112,6 +114,7 @@ def told(
             command(**options)
         except mistakes as error:
             text = error.args[0] if isinstance(error, KeyError) and error.args else error
-            raise click.ClickException(str(text)) from None
+            lines = map(printable, str(text).splitlines())
+            raise click.ClickException("\n".join(lines)) from None
 
     return run

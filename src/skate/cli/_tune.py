@@ -58,7 +58,7 @@ def _list(path: str, as_json: bool) -> None:
     if not os.path.isdir(root):
         raise FileNotFoundError(f"{path} is no folder")
     rows = [_row_of(folder) for folder in _experiments(root)]
-    rows.sort(key=lambda row: str(row["changed"]), reverse=True)
+    rows.sort(key=lambda row: str(row["changed"] or ""), reverse=True)
     show_rows(rows, as_json, f"no experiments in {path}")
 
 
@@ -71,7 +71,11 @@ def _experiments(root: str) -> Iterator[str]:
 
 
 def _row_of(folder: str) -> dict[str, object]:
-    trials = _analysis(folder).trials
+    try:
+        trials = _analysis(folder).trials
+    except (OSError, ValueError) as error:  # others may have written it: the rest is shown
+        return {"experiment": os.path.basename(folder), "trials": None, "states": str(error),
+                "changed": None, "path": folder}  # fmt: skip
     states = Counter(trial.status for trial in trials)
     changed = max(
         os.path.getmtime(os.path.join(folder, name))

@@ -44,11 +44,11 @@ class Parts(cloudpickle.Pickler):  # type: ignore[misc]
         return None
 
     def joined(self, replace: Callable[[Any], Any]) -> Any:
-        """The value again, with something else in the place of what was looked for."""
+        """Return the value again, with something else in the place of what was looked for."""
         return _Joiner(self._file.getbuffer(), self._put_back(replace)).load()
 
     def found(self) -> list[Any]:
-        """What was looked for, as often as it was met."""
+        """Return what was looked for, as often as it was met."""
         return [part for part in self.kept if isinstance(part, self._wanted)]
 
     def _put_back(self, replace: Callable[[object], object]) -> Callable[[int], object]:
@@ -69,7 +69,7 @@ class _Joiner(pickle.Unpickler):
 
 
 def nested_in(value: object) -> list[Any]:
-    """The nodes inside a value, each once, in the order in which they are met."""
+    """Find the nodes inside a value, each once, in the order in which they are met."""
     if isinstance(value, Nested):
         return [value]
     if isinstance(value, (*_PLAIN, *_KEPT)):
@@ -78,7 +78,7 @@ def nested_in(value: object) -> list[Any]:
 
 
 def replaced(value: object, replace: Callable[[object], object]) -> object:
-    """The value with other nodes inside; the value itself if there are none."""
+    """Return the value with other nodes inside; the value itself if there are none."""
     if isinstance(value, Nested):
         return replace(value)
     if isinstance(value, (*_PLAIN, *_KEPT)):

@@ -52,7 +52,7 @@ class _Unbound:
         self._actor, self._name, self._options = actor, name, options
 
     def bind(self, *args: Any, **kwargs: Any) -> ClassMethodNode:
-        """A call, after those that have been bound before."""
+        """Make the node of a call, after those that have been bound before."""
         earlier = {
             PARENT_CLASS_NODE_KEY: self._actor,
             PREV_CLASS_METHOD_CALL_KEY: self._actor._last_call,
@@ -62,7 +62,7 @@ class _Unbound:
         return node
 
     def options(self, **options: Any) -> _Unbound:
-        """The same method with some options."""
+        """Return the same method with some options."""
         return _Unbound(self._actor, self._name, {**self._options, **options})
 
     def __getattr__(self, name: str) -> Any:
@@ -112,7 +112,9 @@ class ClassMethodNode(DAGNode):
 
     def _title(self) -> str:
         parent = self._bound_other_args_to_resolve[PARENT_CLASS_NODE_KEY]
-        owner = parent._class_name if isinstance(parent, ActorMethod) else parent
+        owner = (
+            parent._class_name.rpartition(".")[2] if isinstance(parent, ActorMethod) else parent
+        )
         return f"{owner!s}.{self._method_name}"
 
 
@@ -133,7 +135,7 @@ def bound_method(
     kwargs: dict[str, Any],
     options: dict[str, Any],
 ) -> ClassMethodNode | tuple[ClassMethodOutputNode, ...]:
-    """The node for a call of an actor that exists; a node per value if it has several."""
+    """Make the node for a call of an actor that exists; a node per value if it has several."""
     parent = {PARENT_CLASS_NODE_KEY: method, PREV_CLASS_METHOD_CALL_KEY: None}
     node = ClassMethodNode(method._name, args, kwargs, options, parent)
     count = options.get("num_returns")

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 from skate._core.optional_imports import try_import
 from skate.dag._drawing import Drawing
 from skate.dag.class_node import ClassMethodNode
-from skate.dag.input_node import DAGInputData, InputAttributeNode, InputNode, check_inputs
+from skate.dag.input_node import (
+    DAGInputData,
+    InputAttributeNode,
+    InputNode,
+    check_inputs,
+    check_parts,
+)
+from skate.exceptions import GraphClosedError
 
 if TYPE_CHECKING:
     from skate.dag.dag_node import DAGNode
@@ -30,6 +37,7 @@ class CompiledDAG:
         self._id = uuid.uuid4().hex
         self._nodes = sorted(root._in_order(), key=lambda node: node._made)
         check_inputs(self._nodes)
+        check_parts(self._nodes)
         parts = [node.key for node in self._nodes if isinstance(node, InputAttributeNode)]
         self._positions = 1 + max((key for key in parts if isinstance(key, int)), default=-1)
         self._names = [key for key in parts if isinstance(key, str)]
@@ -55,10 +63,10 @@ class CompiledDAG:
 
         Raises:
             ValueError: If there are more or fewer than the graph asks for.
-            RuntimeError: If `teardown` was called.
+            GraphClosedError: If `teardown` was called.
         """
         if self._root is None:
-            raise RuntimeError(
+            raise GraphClosedError(
                 "Channel closed: teardown() has ended this graph; compile the node again"
             )
         self._check_input(args, kwargs)
@@ -81,7 +89,7 @@ class CompiledDAG:
             raise ValueError(f"{_CALLED} {allowed}; got {sorted(kwargs)}")
 
     async def execute_async(self, *args: object, **kwargs: object) -> Any:
-        """As `execute`, for a result that is awaited: one future, or a list of them."""
+        """Do as `execute`, for a result that is awaited: one future, or a list of them."""
         made = self.execute(*args, **kwargs)
         return [_future(ref) for ref in made] if isinstance(made, list) else _future(made)
 

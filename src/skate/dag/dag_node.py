@@ -41,6 +41,7 @@ class DAGNode(Nested):
         self._bound_other_args_to_resolve = dict(other_args_to_resolve)
         self._stable_uuid = uuid.uuid4().hex
         self._made = next(_numbers)
+        self.cache_from_last_execute: dict[str, Any] = {}
         self._children: list[DAGNode] = nested_in(
             [self._bound_args, self._bound_kwargs, self._bound_other_args_to_resolve]
         )
@@ -54,30 +55,53 @@ class DAGNode(Nested):
         return dict(self._bound_kwargs)
 
     def get_options(self) -> dict[str, Any]:
-        """Those that were given, under the names they were given by."""
+        """Return the options that were given, under the names they were given by."""
         return dict(self._bound_options)
 
     def get_other_args_to_resolve(self) -> dict[str, Any]:
-        """What the node depends on besides its arguments."""
+        """Return what the node depends on besides its arguments."""
         return dict(self._bound_other_args_to_resolve)
 
     def get_stable_uuid(self) -> str:
-        """The same for a node and for its copies with other arguments."""
+        """Return an id that is the same for a node and for its copies with other arguments."""
         return self._stable_uuid
 
     # -- running it ----------------------------------------------------------------------------
 
-    def execute(self, *args: object, **kwargs: object) -> Any:
+    def execute(self, *args: object, _ray_cache_refs: bool = False, **kwargs: object) -> Any:
         """Run everything this node depends on, and the node; returns its reference at once.
 
         The arguments are the graph's input: a single one is what the InputNode stands for; of
         several, each is reached by its position or name, as in `node[0]` or `node.name`.
-        """
-        from skate.dag.input_node import check_inputs, given_input
+        `_ray_cache_refs` keeps what each node gave, for `get_object_refs_from_last_execute`.
 
-        check_inputs(self._in_order())
+        Raises:
+            ValueError: If the graph has an input and none is given, or it has several inputs.
+        """
+        from skate.dag.input_node import check_given, check_inputs, given_input
+
+        nodes = self._in_order()
+        check_inputs(nodes)
+        check_given(nodes, args, kwargs)
         given = given_input(args, kwargs)
-        return self.apply_recursive(lambda node: node._run(given))
+        made: dict[str, Any] = {}
+
+        def run(node: DAGNode) -> Any:
+            made[node.get_stable_uuid()] = result = node._run(given)
+            return result
+
+        result = self.apply_recursive(run)
+        if _ray_cache_refs:
+            self.cache_from_last_execute = made
+        return result
+
+    async def get_object_refs_from_last_execute(self) -> dict[str, Any]:
+        """Return what the nodes gave in the last `execute(_ray_cache_refs=True)`, by their ids."""
+        return dict(self.cache_from_last_execute)
+
+    def clear_cache(self) -> None:
+        """Forget what the nodes gave, so that it need not be kept."""
+        self.cache_from_last_execute = {}
 
     def experimental_compile(
         self,
@@ -89,7 +113,7 @@ class DAGNode(Nested):
         _overlap_gpu_communication: bool | None = None,
         _default_communicator: object = "create",
     ) -> CompiledDAG:
-        """The graph in the form that Ray runs on channels of its own.
+        """Return the graph in the form that Ray runs on channels of its own.
 
         Here it runs as any other. `enable_asyncio` changes nothing, because `execute_async` is
         always there; neither do `_submit_timeout`, `_buffer_size_bytes`,
@@ -100,8 +124,17 @@ class DAGNode(Nested):
 
         return CompiledDAG(self)
 
-    def with_tensor_transport(self, transport: str = "auto", device: str = "default") -> DAGNode:
-        """How tensors travel from this node. Here always through shared memory."""
+    def with_tensor_transport(
+        self,
+        transport: str = "auto",
+        device: str = "default",
+        _static_shape: bool = False,
+        _direct_return: bool = False,
+    ) -> DAGNode:
+        """Say how tensors travel from this node. Here always through shared memory.
+
+        What Ray is promised of their shapes (`_static_shape`, `_direct_return`) saves nothing.
+        """
         if transport not in _TRANSPORTS or device not in _DEVICES:
             raise ValueError(
                 f"tensors travel through shared memory here: transport takes one of {_TRANSPORTS} "
@@ -138,7 +171,7 @@ class DAGNode(Nested):
         return [*done]
 
     def _get_toplevel_child_nodes(self) -> list[DAGNode]:
-        """The nodes that are arguments themselves, not somewhere inside of one."""
+        """List the nodes that are arguments themselves, not somewhere inside of one."""
         values = (*self._bound_args, *self._bound_kwargs.values())
         top = [*values, *self._bound_other_args_to_resolve.values()]
         return [*dict.fromkeys(value for value in top if isinstance(value, DAGNode))]
@@ -147,7 +180,7 @@ class DAGNode(Nested):
         return [*self._children]
 
     def _apply_and_replace_all_child_nodes(self, replace: Callable[[Any], Any]) -> DAGNode:
-        """This node with something else in the place of its children."""
+        """Copy this node with something else in the place of its children."""
         clone = object.__new__(type(self))
         clone.__dict__.update(self.__dict__)
         if self._children:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from skate.dag.dag_node import DAGNode, GraphError
@@ -12,7 +12,7 @@ class InputNode(DAGNode):
     """Stands for the input of a graph: `with InputNode() as x: dag = f.bind(x, x[0], x.name)`."""
 
     def __init__(self, *args: object, input_type: object = None, **kwargs: object) -> None:
-        """`input_type` is for readers: it says what the graph expects."""
+        """Take `input_type` for readers: it says what the graph expects."""
         if args or kwargs:
             raise ValueError(
                 "InputNode should not take any args or kwargs: the input is given to execute(); "
@@ -28,7 +28,7 @@ class InputNode(DAGNode):
         return self
 
     def __exit__(self, *exc: object) -> None:
-        """The nodes that were built inside go on to use it."""
+        """Do nothing: the nodes that were built inside go on to use it."""
 
     def __getitem__(self, key: int | str) -> InputAttributeNode:
         if not isinstance(key, (int, str)):
@@ -48,12 +48,16 @@ class InputNode(DAGNode):
             self._parts[kind, key] = InputAttributeNode(self, key, kind)
         return self._parts[kind, key]
 
-    def _run(self, given: object) -> Any:
+    def check_entered(self) -> None:
+        """Raise a GraphError unless a `with` statement has made it the input of a graph."""
         if not self._entered:
             raise GraphError(
                 "InputNode is a singleton instance that should be only used in context manager: "
                 "it stands for the input of what is built in `with InputNode() as x: ...`"
             )
+
+    def _run(self, given: object) -> Any:
+        self.check_entered()
         return given
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -99,8 +103,23 @@ class DAGInputData:
 
 
 def given_input(args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
-    """What the InputNode of a graph stands for in one execution."""
+    """Return what the InputNode of a graph stands for in one execution."""
     return args[0] if len(args) == 1 and not kwargs else DAGInputData(*args, **kwargs)
+
+
+def check_given(
+    nodes: Iterable[DAGNode], args: tuple[object, ...], kwargs: dict[str, object]
+) -> None:
+    """Raise a GraphError if a graph needs an input and none was given, before anything runs."""
+    if args or kwargs:
+        return
+    for node in nodes:
+        if isinstance(node, InputNode):
+            node.check_entered()
+            raise GraphError(
+                "this graph has an InputNode, and execute() was given nothing for it: pass the "
+                "input, as execute(value)"
+            )
 
 
 def check_inputs(nodes: Iterable[DAGNode]) -> None:
@@ -111,3 +130,20 @@ def check_inputs(nodes: Iterable[DAGNode]) -> None:
             "Each DAG should only have one unique InputNode, and this one has "
             f"{len(inputs)}: use the same `with InputNode() as ...` for all of its nodes"
         )
+
+
+def check_parts(nodes: Sequence[DAGNode]) -> None:
+    """Raise a GraphError unless the input of a compiled graph is used as it is taken apart."""
+    used = [node for node in nodes if isinstance(node, InputAttributeNode)]
+    for whole in (node for node in nodes if isinstance(node, InputNode)):
+        left = [part.key for part in whole._parts.values() if part not in used]
+        if left:
+            raise GraphError(
+                f"the input has parts that the graph does not use: {left} is unused; leave out "
+                "what no node takes"
+            )
+        if used and any(whole in node._children for node in nodes if node not in used):
+            raise GraphError(
+                "nodes take InputNode() directly, or else parts of it, not both: its parts "
+                f"here are {[part.key for part in used]}, and another node takes all of it"
+            )

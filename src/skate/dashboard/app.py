@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import secrets
 import time
 from typing import Any, Protocol
@@ -25,7 +26,7 @@ from skate.dashboard.folder_source import RunShelf
 Row = dict[str, Any]
 
 _STATIC = os.path.join(os.path.dirname(__file__), "static")
-_OWN_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
+_OWN_NAMES = re.compile(rb"(127\.0\.0\.1|localhost|\[::1\])(:\d+)?")
 _HEADERS = (
     (
         b"content-security-policy",
@@ -59,7 +60,7 @@ class Visits:
         self._last: float | None = None
 
     def note(self) -> None:
-        """Somebody looks now."""
+        """Note that somebody looks now."""
         self._last = time.monotonic()
 
     @property
@@ -77,11 +78,11 @@ def page(source: PageSource, token: str, visits: Visits) -> ASGIApp:
         visits: Is told of each look.
     """
     routes = [
-        Route("/api/news", _Answers(source).news),
-        Route("/api/libraries", _Answers(source).libraries),
-        Route("/api/waits", _Answers(source).waits),
-        Route("/api/objects", _Answers(source).objects),
-        Route("/api/run", _Answers(source).run),
+        Route("/api/news", _PageRoutes(source).news),
+        Route("/api/libraries", _PageRoutes(source).libraries),
+        Route("/api/waits", _PageRoutes(source).waits),
+        Route("/api/objects", _PageRoutes(source).objects),
+        Route("/api/run", _PageRoutes(source).run),
         Mount("/", StaticFiles(directory=_STATIC, html=True)),
     ]
     return _Guard(Starlette(routes=routes), token, visits)
@@ -116,8 +117,7 @@ class _Guard:
         if scope["type"] != "http":
             return PlainTextResponse("only HTTP", 400)
         host = next((value for name, value in scope["headers"] if name == b"host"), b"")
-        name = host.decode("latin-1").rpartition(":")[0] or host.decode("latin-1")
-        if name not in _OWN_NAMES:
+        if not _OWN_NAMES.fullmatch(host):
             return PlainTextResponse("this page is for 127.0.0.1", 403)
         given = scope["path"].removeprefix("/").partition("/")
         if not secrets.compare_digest(given[0].encode(), self._token) or not given[1]:
@@ -127,7 +127,7 @@ class _Guard:
         return None
 
 
-class _Answers:
+class _PageRoutes:
     def __init__(self, source: PageSource) -> None:
         self._source = source
 

@@ -8,7 +8,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -23,6 +23,8 @@ _LOOK_SECONDS = 0.5
 _STILL_LOOKS_SECONDS = 5.0  # since the last look: somebody has the page open
 _LINGER_SECONDS = 150.0  # after the driver's end; browsers let hidden pages ask once a minute
 _IDLE_SECONDS = 600.0  # without a look, while the driver goes on and can start another one
+_LARGEST_HEAD_BYTES = 64 * 1024
+_REQUEST_SECONDS = 10.0  # until a request is complete: any user of the machine can connect
 
 
 def serve(
@@ -43,7 +45,10 @@ def serve(
     """
     config = uvicorn.Config(
         page(source, token, visits),
+        http="h11",  # the other one reads heads without end
+        h11_max_incomplete_event_size=_LARGEST_HEAD_BYTES,
         log_config=None,
+        log_level="error",  # warnings are about what others send
         access_log=False,
         lifespan="off",
         ws="none",
@@ -58,11 +63,41 @@ def serve(
         watching.cancel()
 
     async def watch() -> None:
+        connections = SlowConnections()
         while await asyncio.to_thread(is_needed):
+            connections.end(server.server_state.connections, time.monotonic())
             await asyncio.sleep(_LOOK_SECONDS)
         server.should_exit = True
 
     asyncio.run(run())
+
+
+class SlowConnections:
+    """Ends connections on which no request comes, or never all of one.
+
+    Without that, somebody who knows no token could hold every descriptor of the process.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[Any, tuple[object, float]] = {}  # after which request, since when
+
+    def end(self, connections: Iterable[Any], now: float) -> None:
+        """End those that have waited for too long.
+
+        Args:
+            connections: uvicorn's, all that there are.
+            now: The time.
+        """
+        waiting: dict[Any, tuple[object, float]] = {}
+        for one in connections:
+            last = one.cycle
+            if last is not None and not last.response_complete:
+                continue
+            before, since = self._waiting.get(one, (last, now))
+            waiting[one] = (last, since if before is last else now)
+            if now - waiting[one][1] > _REQUEST_SECONDS:
+                one.transport.abort()
+        self._waiting = waiting
 
 
 class Following:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 from collections.abc import Iterator
 from typing import Any
 
+from skate._core.plain_files import open_plain
 from skate._run.reporting import AUTOMATIC
 from skate._run.values import flatten
 
@@ -30,19 +30,14 @@ _MOST_FOLDERS = 200
 _DEEPEST = 3  # below the folder that was asked for
 _MOST_BYTES = 1 << 26  # read at a time
 _MOST_ERROR_BYTES = 1 << 16
-_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def _opened(path: str) -> int | None:
     """Open a plain file: no link, no pipe."""
     try:
-        file = os.open(path, _OPEN)
-    except OSError:
+        return open_plain(path, follow_links=False)
+    except (OSError, ValueError):  # the latter: a name, out of a file, that none can have
         return None
-    if stat.S_ISREG(os.fstat(file).st_mode):
-        return file
-    os.close(file)
-    return None
 
 
 def _text_of(path: str) -> str:
@@ -238,7 +233,9 @@ class RunFolder:
             if line.get("fresh"):
                 self._trials = {}
             self.metric, self.mode = line.get("metric"), line.get("mode")
-        elif kind == "trial" and isinstance(id, str) and len(self._trials) < _MOST_TRIALS:
+        elif not isinstance(id, str):
+            return
+        elif kind == "trial" and len(self._trials) < _MOST_TRIALS:
             folder = os.path.basename(str(line.get("dirname")))
             place = os.path.join(self.path, folder)
             self._trials[id] = TrialFolder(id, place, _seen(line.get("config")))

@@ -17,7 +17,7 @@ _PERCENTS = (50, 90, 99)
 _RAW = ("seconds", "latencies")  # what a replica counts, for what is shown instead
 
 
-class _Answers(NamedTuple):
+class _AnswerCounts(NamedTuple):
     """What has been answered: how often, in how many seconds altogether, and in which ranges."""
 
     number: int
@@ -25,13 +25,13 @@ class _Answers(NamedTuple):
     latencies: Counter[int]
 
     @classmethod
-    def of(cls, replicas: Iterable[Row]) -> _Answers:
+    def of(cls, replicas: Iterable[Row]) -> _AnswerCounts:
         found = [(row["answered"], row["seconds"], row["latencies"]) for row in replicas]
         numbers, seconds, latencies = zip(*found, strict=True) if found else ((), (), ())
         return cls(sum(numbers), sum(seconds), added(latencies))
 
-    def since(self, before: _Answers) -> _Answers:
-        return _Answers(
+    def since(self, before: _AnswerCounts) -> _AnswerCounts:
+        return _AnswerCounts(
             self.number - before.number,
             self.seconds - before.seconds,
             self.latencies - before.latencies,
@@ -47,7 +47,7 @@ def with_times(deployments: Iterable[Row], replicas: Sequence[Row]) -> list[Row]
     """Return the deployments with how many requests were answered, and the times that it took."""
     found = []
     for row in deployments:
-        answers = _Answers.of(_replicas_of(row, replicas))
+        answers = _AnswerCounts.of(_replicas_of(row, replicas))
         found.append({**row, "answered": answers.number, **answers.times()})
     return found
 
@@ -56,7 +56,7 @@ class DeploymentTraffic:
     """Compares what replicas say now with what they have said before."""
 
     def __init__(self) -> None:
-        self._before: dict[str, _Answers] = {}  # by replica
+        self._before: dict[str, _AnswerCounts] = {}  # by replica
         self._moment = time.monotonic()
         self._samples: dict[tuple[str, str], deque[Row]] = {}
 
@@ -75,12 +75,12 @@ class DeploymentTraffic:
             found.append({**row, "processes": processes, "samples": [*kept]})
         if elapsed >= _LEAST_SECONDS:
             self._moment = now
-            self._before = {one["replica"]: _Answers.of([one]) for one in replicas}
+            self._before = {one["replica"]: _AnswerCounts.of([one]) for one in replicas}
         return found
 
     def _sample(self, replicas: Sequence[Row], elapsed: float) -> Row:
         known = [one for one in replicas if one["replica"] in self._before]
-        lately = _Answers.of(known)
+        lately = _AnswerCounts.of(known)
         for one in known:
             lately = lately.since(self._before[one["replica"]])
         return {
@@ -98,4 +98,4 @@ def _replicas_of(deployment: Row, replicas: Iterable[Row]) -> list[Row]:
 
 def _shown(replica: Row) -> Row:
     plain = {name: value for name, value in replica.items() if name not in _RAW}
-    return plain | _Answers.of([replica]).times()
+    return plain | _AnswerCounts.of([replica]).times()

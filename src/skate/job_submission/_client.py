@@ -278,7 +278,7 @@ def _place_of(module: Any) -> str:
 
 
 def _is_here(address: str | None) -> bool:
-    """Whether the address is this machine, with no cluster's server of jobs behind it."""
+    """Return whether the address is this machine, with no cluster's server of jobs behind it."""
     if address in _HERE:
         return True
     parts = urlsplit(address if "://" in str(address) else f"//{address}")
@@ -293,7 +293,7 @@ def _is_here(address: str | None) -> bool:
 
 
 def _is_cluster(address: str) -> bool:
-    """Whether the dashboard of a Ray cluster answers there."""
+    """Return whether the dashboard of a Ray cluster answers there."""
     from urllib.request import ProxyHandler, build_opener
 
     opener = build_opener(ProxyHandler({}))

@@ -34,6 +34,7 @@ MARK = "SKATE_JOB_FOLDER"
 _STATE, _OUTPUT, _LOCK, _CONTROL = "job.json", "output.log", "lock", "control"
 _LONGEST_NAME = 255
 _NO_JOB = "#"  # how folders begin that are made or removed just now; ids are quoted
+_LONGEST_MAKING_SECONDS = 60.0  # of such a folder, which then was left by a process that died
 
 
 def jobs_folder() -> str:
@@ -86,24 +87,30 @@ class JobFolder:
         Raises:
             FileExistsError: If there is one.
         """
+        _remove_what_was_left(os.path.dirname(self.path))
         draft = JobFolder(_unused_name(self.path))  # nobody finds half of a job
         os.mkdir(draft.path, 0o700)
         with contextlib.ExitStack() as opened:
-            lock = os.open(draft._file(_LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            opened.callback(os.close, lock)
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            os.mkfifo(draft._file(_CONTROL), 0o600)
-            control = os.open(draft._file(_CONTROL), os.O_RDWR | os.O_CLOEXEC)
-            opened.callback(os.close, control)
-            draft.write(info)
             try:
+                descriptors = draft._filled(info, opened)
                 os.rename(draft.path, self.path)
-            except OSError as error:
-                shutil.rmtree(draft.path)
-                if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
+            except BaseException as error:
+                shutil.rmtree(draft.path, ignore_errors=True)
+                if isinstance(error, OSError) and error.errno in (errno.EEXIST, errno.ENOTEMPTY):
                     raise FileExistsError(error.errno, "there is one", self.path) from None
                 raise
-            yield lock, control
+            yield descriptors
+
+    def _filled(self, info: JobInfo, opened: contextlib.ExitStack) -> tuple[int, int]:
+        """Make the files of a folder that is empty; return the descriptors of lock and pipe."""
+        lock = os.open(self._file(_LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        opened.callback(os.close, lock)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        os.mkfifo(self._file(_CONTROL), 0o600)
+        control = os.open(self._file(_CONTROL), os.O_RDWR | os.O_CLOEXEC)
+        opened.callback(os.close, control)
+        self.write(info)
+        return lock, control
 
     # -- who holds the lock --------------------------------------------------------------------
 
@@ -148,10 +155,15 @@ class JobFolder:
         shutil.rmtree(gone)
 
     def _read(self) -> tuple[JobInfo, int | None]:
-        with open(self._file(_STATE)) as file:
-            plain = json.load(file)
-        pid = plain.pop("pid")
-        return JobInfo.from_json(plain), pid
+        with open(self._file(_STATE), "rb") as file:
+            data = file.read()
+        try:
+            plain = json.loads(data)
+            pid = plain.pop("pid")
+            return JobInfo.from_json(plain), pid
+        except (ValueError, TypeError, KeyError, AttributeError) as error:  # after a power cut
+            message = f"{self._file(_STATE)} is damaged, and how the job ended is lost: {error}"
+            return JobInfo(JobStatus.FAILED, entrypoint="", message=message), None
 
     def _abandoned(self) -> int | None:
         """Return the lock if nobody has held it."""
@@ -189,6 +201,17 @@ def open_private(path: str, flags: int) -> int:
 
 def _unused_name(path: str) -> str:
     return os.path.join(os.path.dirname(path), f"{_NO_JOB}{secrets.token_hex(8)}")
+
+
+def _remove_what_was_left(root: str) -> None:
+    """Remove the folders of processes that died while they made or removed one."""
+    for name in os.listdir(root):
+        if not name.startswith(_NO_JOB):
+            continue
+        left = JobFolder(os.path.join(root, name))
+        with contextlib.suppress(OSError):  # another process removes it
+            if time.time() - os.stat(left.path).st_mtime > _LONGEST_MAKING_SECONDS:
+                shutil.rmtree(left.path)
 
 
 def _kill_marked(folder: str) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import codecs
+import contextlib
 import os
 import secrets
 import string
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from skate.job_submission._details import DriverInfo, JobDetails, JobInfo, JobStatus, JobType
@@ -43,7 +44,8 @@ class LocalJobs:
 
     def details(self, submission_id: str) -> JobDetails:
         """Return what is known of a job."""
-        return _details(_existing(submission_id))
+        with _existing(submission_id) as folder:
+            return _details(folder)
 
     def all(self) -> list[JobDetails]:
         """Return what is known of all jobs, the first that was submitted first."""
@@ -57,40 +59,37 @@ class LocalJobs:
 
     def stop(self, submission_id: str) -> bool:
         """Ask for the end of a job, and return whether it was not over."""
-        folder = _existing(submission_id)
-        running = not folder.read()[0].status.is_terminal()
-        if running:
-            folder.ask_to_stop()
-        return running
+        with _existing(submission_id) as folder:
+            running = not folder.read()[0].status.is_terminal()
+            if running:
+                folder.ask_to_stop()
+            return running
 
     def delete(self, submission_id: str) -> bool:
         """Delete a job that is over, with its log."""
-        folder = _existing(submission_id)
-        status = folder.read()[0].status
-        if not status.is_terminal():
-            raise RuntimeError(
-                f"job {submission_id!r} is {status}; it is in a non-terminal state, and can be "
-                "deleted when it is over (STOPPED, SUCCEEDED or FAILED): stop it first"
-            )
-        folder.remove()
-        return True
+        with _existing(submission_id) as folder:
+            status = folder.read()[0].status
+            if not status.is_terminal():
+                raise RuntimeError(
+                    f"job {submission_id!r} is {status}; it is in a non-terminal state, and can "
+                    "be deleted when it is over (STOPPED, SUCCEEDED or FAILED): stop it first"
+                )
+            folder.remove()
+            return True
 
     def logs(self, submission_id: str) -> str:
         """Return what the job has printed so far."""
-        try:
-            with open(_existing(submission_id).output, "rb") as file:
-                return file.read().decode(errors="replace")
-        except FileNotFoundError:  # it has not begun
-            return ""
+        with _existing(submission_id) as folder:
+            return _bytes_from(folder.output, 0).decode(errors="replace")
 
     async def tail(self, submission_id: str) -> AsyncIterator[str]:
         """Yield what the job prints, from the beginning, until it is over."""
-        folder = _existing(submission_id)
         decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         place, over = 0, False
         while not over:
-            over = folder.read()[0].status.is_terminal()  # before the look: nothing comes after it
-            more = _bytes_from(folder.output, place)
+            with _existing(submission_id) as folder:
+                over = folder.read()[0].status.is_terminal()  # before the look: nothing comes
+                more = _bytes_from(folder.output, place)  # after it
             place += len(more)
             if text := decoder.decode(more, final=over):
                 yield text
@@ -102,14 +101,18 @@ def _new_id() -> str:
     return "raysubmit_" + "".join(secrets.choice(_LETTERS) for _ in range(16))
 
 
-def _existing(submission_id: str) -> JobFolder:
+@contextlib.contextmanager
+def _existing(submission_id: str) -> Iterator[JobFolder]:
+    """Give the folder of a job, which somebody else may delete at any moment."""
     folder = JobFolder.of(submission_id)
-    if not os.path.isdir(folder.path):
+    try:
+        os.stat(folder.path)
+        yield folder
+    except FileNotFoundError:
         raise RuntimeError(
             f"job {submission_id!r} does not exist: it was not submitted by this user on this "
             "machine, or was deleted. list_jobs() and `skate job list` have those that there are"
-        )
-    return folder
+        ) from None
 
 
 def _start_supervisor(folder: JobFolder, descriptors: tuple[int, int]) -> None:

@@ -117,7 +117,8 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def _group_lives(process: subprocess.Popen[bytes]) -> bool:
-    """Whether any process of the group is there; the thread that waits reaps the first of them."""
+    """Return whether any process of the group is there; the thread that waits reaps the first of
+    them."""
     try:
         os.killpg(process.pid, 0)
     except ProcessLookupError:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import skate
 from skate._core import notices
 from skate._core.optional_imports import install_command, is_installed
+from skate._core.plain_errors import failing_plainly
 from skate.exceptions import TaskError
 from skate.serve import _client
 from skate.serve._application.specs import build
@@ -29,12 +30,14 @@ from skate.serve._start_options import (
     read_http_options,
     refuse_external_scaler,
     refuse_tracing,
+    takes_older_address,
     takes_older_start_options,
     warn_of_options,
     warn_of_others,
     with_middlewares_of_environment,
 )
 from skate.serve._status import ApplicationStatus, ServeStatus
+from skate.serve._system_actors import system_actor
 from skate.serve.config import ControllerOptions, HTTPOptions, ProxyLocation, gRPCOptions
 from skate.serve.context import current_replica
 from skate.serve.exceptions import (
@@ -176,22 +179,15 @@ def _start(http: HTTPOptions | None, controller_options: GivenControllerOptions 
 def _start_controller(http: HTTPOptions | None, options: ControllerOptions) -> Client:
     from skate.serve._controller.actor import ServeController
 
-    controller = skate.remote(ServeController).options(
-        name=CONTROLLER,
-        namespace=NAMESPACE,
-        lifetime="detached",
-        get_if_exists=True,
-        max_restarts=-1,
-        max_task_retries=-1,
-        max_concurrency=100_000,
-        runtime_env=options.runtime_env or None,
-    )
+    controller = system_actor(ServeController, CONTROLLER, runtime_env=options.runtime_env or None)
     client = _client.use(controller.remote(http))
     client.backup = _client.StateBackup(client.controller)
     client.backup.start()
     return client
 
 
+@failing_plainly
+@takes_older_address(start)
 def run(
     target: Application,
     blocking: bool = False,
@@ -322,11 +318,13 @@ _run, _run_many = run, run_many
 def _check(target: RunTarget) -> None:
     if not isinstance(target.target, Application):
         raise TypeError(
-            "serve.run takes an application, made by `deployment.bind(...)`, and of a graph "
-            f"DAGDriver.bind(graph); got {target.target!r}"
+            "serve.run takes an application, which `deployment.bind(...)` makes (for a graph: "
+            f"`DAGDriver.bind(graph)`); got {target.target!r}"
         )
     if not target.name:
-        raise SkateServeError(f"the name of an application is a string; got {target.name!r}")
+        raise SkateServeError(
+            f"the name of an application is a non-empty string; got {target.name!r}"
+        )
     check_prefix(target.route_prefix)
     refuse_external_scaler(target.external_scaler_enabled)
 

@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
-from skate._core.argument_checks import wrong_value
 from skate.serve._application import options as options_table
 from skate.serve._application.older_spellings import no_such_attribute, takes_older_options
 from skate.serve._application.options import (
@@ -190,12 +189,10 @@ class Deployment:
         """How replicas are chosen, where it was given."""
         return self._given.get("request_router_config")
 
-    def refuse_gangs(self) -> None:
-        """Raise a ValueError where replicas are to start in groups."""
-        gangs = self._given.get("gang_scheduling_config")
-        if gangs is not None:
-            allowed = "None when it is run: replicas start one by one here"
-            raise wrong_value("gang_scheduling_config", gangs, allowed)
+    @property
+    def gang_scheduling_config(self) -> GangSchedulingConfig | None:
+        """How replicas start and end together; None where each is on its own."""
+        return self._options.gangs
 
     @property
     def deployment_options(self) -> DeploymentOptions:
@@ -305,7 +302,8 @@ class Deployment:
             logging_config: How replicas log: a `LoggingConfig`, or a dictionary of its fields.
             request_router_config: How handles choose among replicas: a `RequestRouterConfig`, or a
                 dictionary of its fields.
-            gang_scheduling_config: Checked, and refused when it is run: replicas start one by one.
+            gang_scheduling_config: Replicas that start and end together: a `GangSchedulingConfig`,
+                or a dictionary of its fields.
             deployment_actors: Actors that all replicas share, by `DeploymentActorConfig`.
             route_prefix: Where it answers HTTP in front of an application, unless that says so.
 
@@ -334,7 +332,7 @@ class Deployment:
 
     def __call__(self, *args: object, **kwargs: object) -> NoReturn:
         raise RuntimeError(
-            f"deployment {self._name!r} cannot be called or constructed directly: use "
+            f"deployment {self._name!r} cannot be called, and cannot be constructed directly: use "
             f"serve.run({self._name}.bind(...)) and the handle that it returns, or "
             f"{self._name}.func_or_class(...) for a plain object"
         )
@@ -474,7 +472,8 @@ def deployment(
         logging_config: How replicas log: a `LoggingConfig`, or a dictionary of its fields.
         request_router_config: How handles choose among replicas: a `RequestRouterConfig`, or a
             dictionary of its fields.
-        gang_scheduling_config: Checked, and refused when it is run: replicas start one by one.
+        gang_scheduling_config: A `GangSchedulingConfig` or a dictionary of its fields: replicas
+            that start and end together.
         deployment_actors: Actors that all replicas share, by `DeploymentActorConfig`.
         route_prefix: Where it answers HTTP in front of an application, unless that says so.
 

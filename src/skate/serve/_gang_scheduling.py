@@ -1,7 +1,8 @@
-"""Replicas that start and end in groups: what may be asked for, and is refused when it is run."""
+"""Gangs: replicas that reserve what they need, start and end together."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -15,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class GangPlacementStrategy(str, Enum):
-    """Where the replicas of a group are."""
+    """Where the replicas of a gang are."""
 
     PACK = "PACK"
     SPREAD = "SPREAD"
 
 
 class GangRuntimeFailurePolicy(str, Enum):
-    """What follows when a replica of a group fails."""
+    """What follows when a replica of a gang fails."""
 
     RESTART_GANG = "RESTART_GANG"
     RESTART_REPLICA = "RESTART_REPLICA"
@@ -39,15 +40,29 @@ def _member_of(kind: type[Enum]) -> Check:
     return check
 
 
+def _failure_policy(name: str, value: object) -> GangRuntimeFailurePolicy:
+    policy = GangRuntimeFailurePolicy(_member_of(GangRuntimeFailurePolicy)(name, value))
+    if policy == GangRuntimeFailurePolicy.RESTART_REPLICA:
+        raise NotImplementedError(
+            f"{name} takes 'RESTART_GANG'; got {value!r}: a gang is started anew as a whole. "
+            "Replicas that need not start together need no gang_scheduling_config"
+        )
+    return policy
+
+
 @dataclass
 class GangSchedulingConfig(CheckedSettings):
-    """Groups of replicas, as Ray starts them; skate starts replicas one by one, and says so when
-    an application with such groups is run.
+    """Replicas that start together or not at all, and are replaced together.
+
+    What a gang needs is reserved as one: while there is not enough for all of its replicas, none
+    of them starts. When one of them ends or is not well, all are replaced. `GangContext`, of
+    `serve.get_replica_context().gang_context`, tells a replica who the others are.
 
     Args:
-        gang_size: How many replicas are a group.
-        gang_placement_strategy: "PACK" or "SPREAD".
-        runtime_failure_policy: "RESTART_GANG" or "RESTART_REPLICA".
+        gang_size: How many replicas are a gang. The number of replicas is a multiple of it.
+        gang_placement_strategy: "PACK" or "SPREAD": whether bundles are to be on few nodes, or on
+            many. One machine is one node.
+        runtime_failure_policy: "RESTART_GANG".
     """
 
     gang_size: int
@@ -57,12 +72,12 @@ class GangSchedulingConfig(CheckedSettings):
     _checks: ClassVar[Mapping[str, Check]] = {
         "gang_size": positive_integer,
         "gang_placement_strategy": _member_of(GangPlacementStrategy),
-        "runtime_failure_policy": _member_of(GangRuntimeFailurePolicy),
+        "runtime_failure_policy": _failure_policy,
     }
 
 
 def check_gangs(options: Mapping[str, Any], scaling: AutoscalingConfig | None) -> None:
-    """Check that other options of a deployment fit its groups.
+    """Check that other options of a deployment fit its gangs.
 
     Raises:
         ValueError: If they do not.
@@ -74,14 +89,24 @@ def check_gangs(options: Mapping[str, Any], scaling: AutoscalingConfig | None) -
         if options.get(name) is not None:
             raise ValueError(
                 f"Setting {name} is not allowed when gang_scheduling_config is provided, as "
-                f"groups say where replicas are; got {options[name]!r}. Leave one of the two out"
+                f"gangs say where replicas are; got {options[name]!r}. Leave one of the two out"
             )
-    counts = {"num_replicas": options.get("num_replicas")}
-    if scaling is not None:
-        names = ("min_replicas", "max_replicas", "initial_replicas")
-        counts = {f"autoscaling_config.{name}": getattr(scaling, name) for name in names}
+    given = options.get("num_replicas")
+    counts = {"num_replicas": 1 if given is None else given}
+    if scaling is not None:  # what is not given is a default, within which gangs are kept
+        limits: AutoscalingConfig | None = options.get("autoscaling_config")
+        told = set() if limits is None else limits.model_fields_set
+        names = told & {"min_replicas", "max_replicas", "initial_replicas"}
+        counts = {f"autoscaling_config.{name}": getattr(scaling, name) for name in sorted(names)}
     for name, count in counts.items():
         if isinstance(count, int) and count % gangs.gang_size:
             raise ValueError(
                 f"{name}={count} must be a multiple of gang_size, which is {gangs.gang_size}"
             )
+
+
+def whole_gangs(replicas: float, size: int, most: int | None = None) -> int:
+    """Return how many replicas are gangs of this size: those more that make the last one whole,
+    or those fewer, where that is beyond `most`."""
+    whole = math.ceil(replicas / size) * size
+    return whole if most is None or whole <= most else max(size, most // size * size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ CONTROLLER = "SERVE_CONTROLLER_ACTOR"
 STATE_STORE = "SERVE_CONTROLLER_STATE_STORE"
 GRPC_SERVER = "SERVE_GRPC_SERVER"
 INGRESSES = ("ingresses",)  # is published: the deployments in front, by application
+GANG_GROUP = "SERVE_GANG::"  # begins the names of placement groups
 _REPLICA = "SERVE_REPLICA::"
 
 
@@ -92,3 +94,14 @@ class ReplicaID(NamedTuple):
 def new_tag() -> str:
     """Return a short random name, for replicas and requests."""
     return os.urandom(4).hex()
+
+
+def new_request_id() -> str:
+    """Return the name of a request, a random UUID that is no secret."""
+    text = f"{_request_ids.getrandbits(128):032x}"
+    return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-a{text[17:20]}-{text[20:]}"
+
+
+# A source of its own, whatever programs seed; the kernel's takes a system call for each.
+_request_ids = random.Random()
+os.register_at_fork(after_in_child=_request_ids.seed)

@@ -45,10 +45,11 @@ def check_setting(check: Check, name: str, value: object) -> Any:
     try:
         return check(name, value)
     except (TypeError, ValueError) as error:
-        raise _setting_error(error, name, value) from None
+        raise setting_error(error, name, value) from None
 
 
-def _setting_error(error: Exception, name: str, value: object) -> Exception:
+def setting_error(error: Exception, name: str, value: object) -> Exception:
+    """Return a TypeError or ValueError about a setting as what `check_setting` raises."""
     try:
         from skate.serve._validation_errors import validation_error
     except ImportError:
@@ -120,7 +121,7 @@ class CheckedSettings(metaclass=_SettingsType):
         mistakes = [name for name in unknown if cls._is_closed or nearest_names(name, names, 1)]
         if mistakes:
             error = unknown_names(cls.__name__, mistakes, names)
-            raise _setting_error(error, mistakes[0], renamed[mistakes[0]])
+            raise setting_error(error, mistakes[0], renamed[mistakes[0]])
         for name in unknown:
             notices.once(
                 f"{cls.__name__}.{name}", f"{cls.__name__} has no field {name!r}: it is left out"

@@ -45,6 +45,30 @@ def takes_older_start_options(start: Callable[P, R]) -> Callable[P, R]:
     return _with_older_options
 
 
+def takes_older_address(
+    start: Callable[..., object],
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Return a decorator that lets `serve.run` take `host` and `port`, as earlier versions of Ray.
+
+    They are those of the instance, which `start` begins first.
+    """
+
+    def _decorate(run: Callable[P, R]) -> Callable[P, R]:
+        signature = inspect.signature(run)
+
+        @functools.wraps(run)
+        def _at_older_address(*args: P.args, **kwargs: P.kwargs) -> R:
+            address = {name: kwargs.pop(name) for name in ("host", "port") if name in kwargs}
+            if address:
+                signature.bind(*args, **kwargs)  # a wrong keyword starts nothing
+                start(http_options=address)
+            return run(*args, **kwargs)
+
+        return _at_older_address
+
+    return _decorate
+
+
 def with_older_http_options(
     given: GivenHttpOptions, older: Mapping[str, object]
 ) -> GivenHttpOptions:

@@ -20,6 +20,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
+from skate._core.argument_checks import shown
 from skate.serve._replica.decorated_methods import owner_of
 from skate.serve._routing.requests import Arguments, NamedArguments
 from skate.serve.context import RequestContext, _request, request_context, set_batch_requests
@@ -235,8 +236,12 @@ def _checked(results: Any, count: int) -> Iterable[Any]:
     if length != count:
         raise SkateServeError(
             f"a batched function must return one result per item: it was given {count}, and "
-            f"returned a {type(results).__name__} "
-            + ("without a length" if length is None else f"of length {length}")
+            "returned "
+            + (
+                shown(results)
+                if length is None
+                else f"a {type(results).__name__} of length {length}"
+            )
         )
     checked: Iterable[Any] = results
     return checked
@@ -354,10 +359,10 @@ def batch(
 
 def _check_function(function: object) -> None:
     if not callable(function):
-        raise TypeError(f"@serve.batch is for functions and methods; got {function!r}")
+        raise TypeError(f"@serve.batch is for functions or methods; got {function!r}")
     if not inspect.iscoroutinefunction(function) and not inspect.isasyncgenfunction(function):
         raise TypeError(
-            "functions decorated with @serve.batch must be 'async def'; "
+            "what is decorated with @serve.batch must be 'async def'; "
             f"{getattr(function, '__qualname__', function)} is not"
         )
 

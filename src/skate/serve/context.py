@@ -10,11 +10,18 @@ from typing import TYPE_CHECKING, Any
 from skate.serve._identity import ReplicaID
 from skate.serve._status import ReplicaRank
 from skate.serve.exceptions import SkateServeError
+from skate.serve.gang import GangContext
 
 if TYPE_CHECKING:
     from skate.serve._application.options import DeploymentOptions
 
-__all__ = ["ReplicaContext", "RequestContext", "get_replica_context", "request_context"]
+__all__ = [
+    "GangContext",
+    "ReplicaContext",
+    "RequestContext",
+    "get_replica_context",
+    "request_context",
+]
 
 
 _FIRST = ReplicaRank(0)
@@ -33,6 +40,7 @@ class ReplicaContext:
         world_size: How many replicas were aimed at when it was started.
         models_changed: Called with the ids of the models that it has loaded.
         version: That of the deployment's code.
+        gang_context: The replicas that it starts and ends with; None where it is on its own.
     """
 
     replica_id: ReplicaID
@@ -42,6 +50,7 @@ class ReplicaContext:
     world_size: int = 1
     models_changed: Callable[[tuple[str, ...]], None] = lambda models: None
     version: str = ""
+    gang_context: GangContext | None = None
 
     @property
     def app_name(self) -> str:
@@ -59,7 +68,7 @@ class ReplicaContext:
         return self.replica_id.unique_id
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)  # frozen, making one would take four times as long
 class RequestContext:
     """The request that the calling code answers; empty outside of requests.
 
@@ -131,8 +140,8 @@ def get_replica_context() -> ReplicaContext:
     context = current_replica()
     if context is None:
         raise SkateServeError(
-            "get_replica_context() answers inside a replica, in the code of a deployment; "
-            "this code runs in none"
+            "get_replica_context() can only be called from within a replica, by the code of a "
+            "deployment; this code runs in none"
         )
     return context
 
@@ -146,7 +155,7 @@ def set_scope(scope: Mapping[str, Any]) -> None:
     """Note what an ASGI application is called with to answer the request of this code."""
     context = _request.get()
     if context is not None:
-        object.__setattr__(context, "scope", scope)
+        context.scope = scope
 
 
 def request_with_pattern() -> RequestContext:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from skate._core.argument_checks import wrong_value
 from skate._core.public_names import name_publicly
 from skate.serve import _client
-from skate.serve._identity import DEFAULT_APP, DeploymentID
+from skate.serve._identity import DEFAULT_APP, DeploymentID, new_request_id
 from skate.serve._routing.broadcast import Broadcast
 from skate.serve._routing.replica_selection import ReplicaSelection, choose
 from skate.serve._routing.requests import RoutedRequest
@@ -202,7 +201,7 @@ class DeploymentHandle:
         around = request_context()
         request = RoutedRequest(
             self._find_router(),
-            around.request_id or str(uuid.uuid4()),
+            around.request_id or new_request_id(),
             self._method_name,
             args,
             kwargs,
@@ -260,7 +259,7 @@ class DeploymentHandle:
         around = request_context()
         request = RoutedRequest(
             self._find_router(),
-            around.request_id or str(uuid.uuid4()),
+            around.request_id or new_request_id(),
             selection.method_name,
             args,
             kwargs,

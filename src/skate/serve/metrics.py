@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from skate.serve.context import current_replica, request_with_pattern
 from skate.util import metrics
@@ -18,11 +18,17 @@ def _all_keys(tag_keys: Sequence[str] | None) -> tuple[str, ...]:
     given = tuple(tag_keys or ())
     if current_replica() is None:
         return given
-    added = (*_OF_REPLICA, _OF_REQUEST)
-    taken = [key for key in added if key in given]
-    if taken:
-        raise ValueError(f"tag_keys takes other names than {', '.join(added)}; got {taken}")
-    return (*given, *added)
+    _check_free("tag_keys", given)
+    return tuple(dict.fromkeys((*given, *_OF_REPLICA, _OF_REQUEST)))
+
+
+def _check_free(parameter: str, names: Iterable[str]) -> None:
+    taken = [name for name in names if name in _OF_REPLICA]
+    if taken and current_replica() is not None:
+        raise ValueError(
+            f"{', '.join(_OF_REPLICA)} are reserved: they say which replica it is; "
+            f"{parameter} takes other names, got {taken}"
+        )
 
 
 def _with_replica(tags: Mapping[str, str]) -> Mapping[str, str]:
@@ -45,6 +51,10 @@ class _OfReplica(metrics.Metric):
         self, name: str, description: str = "", tag_keys: Sequence[str] | None = None
     ) -> None:
         super().__init__(name, description, _all_keys(tag_keys))
+
+    def set_default_tags(self: metrics.MetricT, default_tags: dict[str, str]) -> metrics.MetricT:
+        _check_free("default_tags", default_tags)
+        return metrics.Metric.set_default_tags(self, default_tags)
 
     def _tags(self, tags: Mapping[str, str]) -> metrics.Tags:
         return super()._tags(_with_replica(tags))

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from skate.serve._replica.decorated_methods import owner_of
-from skate.serve.context import get_replica_context, request_context
+from skate.serve.context import current_replica, request_context
 
 __all__ = ["get_multiplexed_model_id", "multiplexed"]
 
@@ -28,7 +28,13 @@ class LoadedModels:
         self._models: OrderedDict[str, Any] = OrderedDict()
         self._loading: set[str] = set()
         self._lock = asyncio.Lock()
-        self._replica = get_replica_context()
+        replica = current_replica()
+        if replica is None:
+            raise RuntimeError(
+                "what is @serve.multiplexed can only be used within a deployment, whose replicas "
+                "say which models they have; this code runs in none"
+            )
+        self._replica = replica
 
     async def get(self, model_id: object) -> Any:
         """Return the model, loaded if it is not there."""
@@ -116,7 +122,7 @@ def multiplexed(func: Loader | None = None, max_num_models_per_replica: int = 3)
 
 def _check(function: Any) -> None:
     if not callable(function):
-        raise TypeError(f"@serve.multiplexed is for functions and methods; got {function!r}")
+        raise TypeError(f"@serve.multiplexed is for a function or method; got {function!r}")
     if not inspect.iscoroutinefunction(function):
         raise TypeError(
             "@serve.multiplexed is for async functions or methods; "
@@ -125,7 +131,8 @@ def _check(function: Any) -> None:
     parameters = inspect.signature(function).parameters
     if not 1 <= len(parameters) <= 2:
         raise TypeError(
-            "@serve.multiplexed is for functions or methods with one 'model_id: str' argument; "
+            "@serve.multiplexed is for functions with one 'model_id: str' argument, and methods "
+            "with self and that one; "
             f"{function.__qualname__} takes {', '.join(parameters) or 'none'}"
         )
 

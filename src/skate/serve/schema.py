@@ -94,6 +94,9 @@ class _Strict(BaseModel):
         return {name: getattr(self, name) for name in self.model_fields_set}
 
 
+_OF_RECORDS = {*vars(logging.makeLogRecord({})), "asctime", "message", "taskName"}
+
+
 class LoggingConfig(_Strict):
     """How replicas log what comes by the loggers `ray.serve` and `skate.serve`.
 
@@ -124,6 +127,12 @@ class LoggingConfig(_Strict):
     @field_validator("additional_log_standard_attrs")
     @classmethod
     def _each_once(cls, value: list[str]) -> list[str]:
+        unknown = [name for name in value if name not in _OF_RECORDS]
+        if unknown:
+            raise ValueError(
+                f"additional_log_standard_attrs takes {', '.join(sorted(_OF_RECORDS))}; "
+                f"got {unknown}"
+            )
         return list(dict.fromkeys(value))
 
 
@@ -355,9 +364,12 @@ class ServeDeploySchema(_Strict):
             values = [getattr(app, what) for app in self.applications]
             twice = {value for value in values if value and values.count(value) > 1}
             if twice:
-                raise ValueError(f"applications need different values of {what}; twice: {twice}")
+                raise ValueError(
+                    f"applications need different values of {what}; duplicate applications have "
+                    f"{', '.join(map(repr, twice))}"
+                )
         if not all(app.name for app in self.applications):
-            raise ValueError("each application needs a name, and not an empty one")
+            raise ValueError("each application needs a name, which must be nonempty")
         return self
 
 

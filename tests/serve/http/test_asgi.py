@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from starlette.requests import Request as StarletteRequest
 from starlette.websockets import WebSocketDisconnect
 
 from skate.serve._http.asgi import HttpExchange
@@ -47,6 +49,40 @@ def test_what_failed_to_start_is_nobodys_business(show_errors: bool) -> None:
             assert ("hunter2" in answer.text) == show_errors
 
     test()
+
+
+class Reading(FakeApp):
+    async def answer(self, context: Any, scope: Any, receive: Any, send: Any) -> None:
+        await StarletteRequest(scope, receive).body()
+
+
+@on_a_loop
+async def test_a_body_that_is_no_http_is_no_error_of_the_program() -> None:
+    with LogCapture() as logged:
+        async with shared_port() as here:
+            await here.serve(Reading(A, "A"))
+            head = b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
+            assert (await said(here, head + b"-3\r\nabc")).startswith(b"HTTP/1.1 400 ")
+            assert (await said(here, head + b"3\r\nabcdef")).startswith(b"HTTP/1.1 400 ")
+    assert logged.lines == []
+
+
+class LogCapture(logging.Handler):
+    """What serving logs meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+    def __enter__(self) -> LogCapture:
+        logging.getLogger("skate.serve").addHandler(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger("skate.serve").removeHandler(self)
 
 
 @on_a_loop

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import socket
+from typing import Any
 
 import pytest
 
-from skate.serve._http import fd_passing
+from skate.serve._http import fd_passing, peer, port_owner
 from skate.serve._http.port_owner import PortOwner
 from skate.serve.config import HTTPOptions
 from tests.serve.http.shared_port import (
@@ -42,6 +44,58 @@ async def test_connections_go_to_whom_their_first_request_is_for() -> None:
             async with here.client() as client:
                 assert (await client.get("/b")).text == "from B"
         assert here.owner.listener.shared_socket is None
+
+
+@pytest.mark.parametrize("lost", [1, 2, 3])
+def test_what_cannot_be_told_at_once_is_told_later(
+    lost: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For lack of descriptors, or because too many messages wait."""
+    calls = itertools.count(1)
+
+    def tell(address: str, *message: Any) -> bool:
+        return next(calls) != lost and peer.tell(address, *message)
+
+    monkeypatch.setattr(port_owner, "tell", tell)
+
+    @on_a_loop
+    async def test() -> None:
+        async with shared_port() as here, here.client() as client:
+            here.owner.set_routes({"/a": A})
+            replica, _ = await here.add(A, "A")
+            assert (await client.get("/a")).text == "A"
+            here.owner.set_routes({"/a": A, "/b": A})
+            while "/b" not in replica.app.routes.names():
+                await asyncio.sleep(0.01)
+        assert next(calls) > lost
+
+    test()
+
+
+def test_who_cannot_be_told_is_tried_once_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much there is to tell meanwhile."""
+    told: list[bytes] = []
+
+    def busy(address: str, *message: Any) -> bool:
+        told.append(message[0])
+        return False
+
+    @on_a_loop
+    async def test() -> None:
+        async with shared_port() as here:
+            replica, _ = await here.add(A, "A")
+            monkeypatch.setattr(port_owner, "tell", busy)
+            for number in range(50):
+                here.owner.set_routes({f"/{number}": A})
+            del told[:]
+            while len(told) < 3:
+                await asyncio.sleep(0.01)
+            assert len(told) == 3, "each after a while, and not 50 at once"
+            monkeypatch.setattr(port_owner, "tell", peer.tell)
+            while "/49" not in replica.app.routes.names():
+                await asyncio.sleep(0.01)
+
+    test()
 
 
 @on_a_loop

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import urllib.request
 from http.client import HTTPException
@@ -127,6 +128,30 @@ def test_middlewares_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None
         serve.run(hello.bind())
         with urllib.request.urlopen(serve.http_address(), timeout=PATIENCE) as response:
             assert response.headers["x-mark"] == "by the environment"
+    finally:
+        skate.shutdown()
+
+
+def test_it_goes_with_a_session_whose_actors_live_in_the_program(leaves_nothing: None) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    for _ in range(2):
+        with skate.init(engine="inline"):
+            serve.start(http_options={"port": port})
+            serve.run(hello.bind())
+            assert answers(serve.http_address())
+        assert not answers(f"http://127.0.0.1:{port}")
+
+
+def test_run_takes_the_address_as_it_did_once() -> None:
+    with pytest.raises(TypeError, match="prot"):
+        serve.run(hello.bind(), port=0, prot=1)  # type: ignore[call-arg]
+    assert not skate.is_initialized()
+    with socket.create_server(("localhost", 0)) as free:
+        port = free.getsockname()[1]
+    try:
+        serve.run(hello.bind(), host="localhost", port=port)  # type: ignore[call-arg]
+        assert answers(f"http://localhost:{port}/")
     finally:
         skate.shutdown()
 

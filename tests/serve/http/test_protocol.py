@@ -28,6 +28,8 @@ from tests.serve.http.shared_port import (
     shared_port,
 )
 
+CHUNKED = b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
+
 
 def let_seconds_pass(here: SharedPort) -> None:
     """Have all who listen look at their connections as they would in two seconds."""
@@ -77,6 +79,17 @@ async def test_slow_answers_and_pauses_between_requests_are_fine() -> None:
         client[1].close()
 
 
+@on_a_loop
+async def test_a_connection_that_stays_silent_after_an_answer_ends() -> None:
+    async with shared_port() as here:
+        await here.serve(FakeApp(A, "A"), keep_alive_timeout_s=1)
+        client = await connect(here)
+        assert await ask(client) == "A"
+        let_seconds_pass(here)
+        assert await client[0].read() == b""
+        client[1].close()
+
+
 class Late(FakeApp):
     """Asks for the body only when it may."""
 
@@ -102,6 +115,52 @@ async def test_a_client_may_wait_to_be_asked_for_the_body() -> None:
         client[1].write(b"ab")
         assert await answer(client) == "ab"
         client[1].close()
+
+
+@on_a_loop
+async def test_a_client_that_is_not_read_from_is_not_slow() -> None:
+    """Also if what was read last ends with the size of a piece of the body."""
+    async with shared_port() as here:
+        app = Late(A, "A")
+        app.may_answer.clear()
+        replica = await here.serve(app, receive_timeout_s=0.1)
+        client = await connect(here)
+        client[1].write(CHUNKED + b"%x\r\n%s\r\n2\r\n" % (70_000, 70_000 * b"x"))
+        await app.began.wait()
+        (connection,) = replica.listener._state.connections
+        while not connection.flow.read_paused:
+            await asyncio.sleep(0)
+        client[1].write(b"ab\r\n0\r\n\r\n")
+        let_seconds_pass(here)
+        app.may_answer.set()
+        assert (await answer(client))[:70_000] == 70_000 * "x"
+        client[1].close()
+
+
+@pytest.mark.parametrize("steps", range(4))
+def test_a_wrong_body_is_refused_whether_or_not_it_was_asked_for(
+    steps: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    @on_a_loop
+    async def test() -> None:
+        async with shared_port() as here:
+            app = Reads(A, "A")
+            replica = await here.serve(app)
+            reader, writer = await connect(here)
+            writer.write(CHUNKED.replace(b"host", b"expect: 100-continue\r\nhost"))
+            there = replica.listener._state.connections
+            while not [each for each in there if each.cycle]:
+                await asyncio.sleep(0)
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            for connection in list(there):
+                connection.data_received(b"none\r\n")
+            heard = (await reader.read()).replace(b"HTTP/1.1 100 Continue\r\n\r\n", b"")
+            assert heard.startswith(b"HTTP/1.1 400 ")
+            writer.close()
+
+    test()
+    assert not caplog.records
 
 
 class Flood(FakeApp):
@@ -177,6 +236,68 @@ async def test_a_large_body_is_no_large_head() -> None:
         client[1].write(3 * upload + REQUEST)
         assert [await answer(client) for _ in range(4)] == 4 * ["A"]
         client[1].close()
+
+
+@pytest.mark.parametrize(
+    ("begin", "more"),
+    [
+        (CHUNKED + b"1\r\na\r\n0\r\n", b"x: %s\r\n" % (1000 * b"y")),
+        (CHUNKED + b"0\r\nx: ", 1000 * b"y"),
+        (b"", 500 * b"\r\n"),
+    ],
+    ids=["trailers", "one trailer", "empty lines"],
+)
+def test_what_is_no_body_does_not_fill_the_memory(begin: bytes, more: bytes) -> None:
+    @on_a_loop
+    async def test() -> None:
+        async with shared_port() as here:
+            await here.serve(Reads(A, "A"))
+            reader, writer = await connect(here)
+            writer.write(begin)
+            with contextlib.suppress(ConnectionError):
+                for _ in range(5_000):
+                    writer.write(more)
+                    await writer.drain()
+                    if reader.at_eof() or reader._buffer:
+                        break
+            assert (await reader.read()).startswith(b"HTTP/1.1 431 ")
+            writer.close()
+
+    test()
+
+
+class Headers(Reads):
+    """Reads the body, and answers with the headers that are there then."""
+
+    async def answer(self, context: Any, scope: Any, receive: Any, send: Any) -> None:
+        self.name = "last"
+        await super().answer(context, {}, receive, _of_nobody)
+        await send_value(send, [name.decode() for name, _ in scope["headers"]])
+
+
+async def _of_nobody(message: Any) -> None:
+    pass
+
+
+@on_a_loop
+async def test_what_comes_behind_a_body_is_no_header() -> None:
+    """A proxy checks, and takes out, headers only."""
+    async with shared_port() as here:
+        await here.serve(Headers(A, "A"))
+        client = await connect(here)
+        chunks = 2 * (b"%x\r\n%s\r\n" % (200_000, 200_000 * b"x"))
+        client[1].write(2 * (CHUNKED + chunks + b"0\r\nx-user: root\r\n\r\n") + REQUEST)
+        heard = [await answer(client) for _ in range(3)]
+        assert not [names for names in heard if "x-user" in names]
+        client[1].close()
+
+
+@on_a_loop
+async def test_a_handshake_by_another_method_is_refused() -> None:
+    async with shared_port() as here:
+        await here.serve(Accepts(A, "A"))
+        handshake = (WEBSOCKET % b"x").replace(b"GET", b"POST")
+        assert (await said(here, handshake)).startswith(b"HTTP/1.1 400 ")
 
 
 class Full(FakeAdmission):

@@ -7,6 +7,7 @@ import contextlib
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -264,17 +265,32 @@ def test_a_generator_that_fails_at_once_is_an_error(client: Client, kind: str) -
     assert client.get("/").status_code == 500
 
 
-def test_a_client_that_leaves_cancels_what_it_asked_for(client: Client, tally: Tally) -> None:
-    @serve.deployment
-    class Inner:
-        async def __call__(self) -> None:
-            try:
-                tally.add("began")
-                await asyncio.sleep(PATIENCE)
-            except asyncio.CancelledError:
-                tally.add("inner")
-                raise
+@serve.deployment
+class Inner:
+    """Notes that it began, and that it was cancelled."""
 
+    def __init__(self, tally: Tally) -> None:
+        self.tally = tally
+
+    async def __call__(self) -> None:
+        try:
+            self.tally.add("began")
+            await asyncio.sleep(PATIENCE)
+        except asyncio.CancelledError:
+            self.tally.add("inner")
+            raise
+
+
+def _ask_and_leave(client: Client, tally: Tally) -> None:
+    """Close a connection as soon as its request has begun."""
+    host, port = client.base_url.host, client.base_url.port
+    assert port is not None
+    with socket.create_connection((host, port)) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+        eventually(tally.words)
+
+
+def test_a_client_that_leaves_cancels_what_it_asked_for(client: Client, tally: Tally) -> None:
     @serve.deployment
     class Outer:
         def __init__(self, inner: DeploymentHandle) -> None:
@@ -287,13 +303,31 @@ def test_a_client_that_leaves_cancels_what_it_asked_for(client: Client, tally: T
                 tally.add("outer")
                 raise
 
-    serve.run(Outer.bind(Inner.bind()))
-    host, port = client.base_url.host, client.base_url.port
-    assert port is not None
-    with socket.create_connection((host, port)) as connection:
-        connection.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
-        eventually(tally.words)
+    serve.run(Outer.bind(Inner.bind(tally)))
+    _ask_and_leave(client, tally)
     eventually(lambda: set(tally.words()) == {"began", "inner", "outer"})
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="a swallowed cancellation leaves no trace")
+def test_calls_end_with_a_client_even_if_the_code_that_made_them_goes_on(
+    client: Client, tally: Tally
+) -> None:
+    @serve.deployment
+    class Outer:
+        def __init__(self, inner: DeploymentHandle) -> None:
+            self.inner = inner
+
+        async def __call__(self) -> str:
+            self.inner.remote()  # and nobody waits for it
+            try:
+                await asyncio.sleep(PATIENCE)
+            except asyncio.CancelledError:
+                tally.add("swallowed")
+            return "done all the same"
+
+    serve.run(Outer.bind(Inner.bind(tally)))
+    _ask_and_leave(client, tally)
+    eventually(lambda: set(tally.words()) == {"began", "swallowed", "inner"})
 
 
 # -- websockets ---------------------------------------------------------------------------------
@@ -696,3 +730,19 @@ def test_applications_come_and_go(client: Client) -> None:
     serve.delete("one")
     eventually(lambda: client.get("/one").status_code == 404)
     assert client.get("/two").text == "two"
+
+
+# -- logs ---------------------------------------------------------------------------------------
+
+
+def test_a_path_is_one_line_of_the_access_log(client: Client, tmp_path: Path) -> None:
+    @serve.deployment(logging_config={"logs_dir": str(tmp_path)})
+    def answers() -> str:
+        return "an answer"
+
+    serve.run(answers.bind())
+    assert client.get("/x%0d%0aINFO -- GET /admin 200%1b[2J").text == "an answer"
+    (file,) = tmp_path.iterdir()
+    eventually(lambda: file.read_text())
+    (line,) = file.read_text().splitlines()
+    assert " -- GET /x\\r\\nINFO -- GET /admin 200\\x1b[2J 200 " in line

@@ -54,18 +54,25 @@ def read(path: str) -> ServeDeploySchema:
     return ServeDeploySchema.model_validate(content)
 
 
-def specs_of(config: ServeDeploySchema) -> list[ApplicationSpec]:
-    """Return the applications of a config, imported, with its overrides and at its capacity."""
-    return [spec_of(app, config) for app in config.applications]
+def specs_of(config: ServeDeploySchema, *, keep_unchanged: bool = True) -> list[ApplicationSpec]:
+    """Return the applications of a config, imported, with its overrides and at its capacity.
+
+    Args:
+        config: The config.
+        keep_unchanged: Whether replicas of the same code and arguments are to stay.
+    """
+    return [spec_of(app, config, keep_unchanged) for app in config.applications]
 
 
-def spec_of(app: ServeApplicationSchema, config: ServeDeploySchema) -> ApplicationSpec:
+def spec_of(
+    app: ServeApplicationSchema, config: ServeDeploySchema, keep_unchanged: bool = True
+) -> ApplicationSpec:
     """Return one of them."""
-    spec = _spec(app).with_logging(app.logging_config or config.logging_config)
+    spec = _spec(app, keep_unchanged).with_logging(app.logging_config or config.logging_config)
     return at_capacity(spec, config.target_capacity)
 
 
-def _spec(schema: ServeApplicationSchema) -> ApplicationSpec:
+def _spec(schema: ServeApplicationSchema, keep_unchanged: bool) -> ApplicationSpec:
     refuse_external_scaler(schema.external_scaler_enabled)
     app = application(schema.import_path, schema.args)
     overrides = {each.name: each.options() for each in schema.deployments}
@@ -75,7 +82,7 @@ def _spec(schema: ServeApplicationSchema) -> ApplicationSpec:
         schema.route_prefix,
         overrides,
         schema.runtime_env,
-        keep_unchanged=True,
+        keep_unchanged=keep_unchanged,
     )
     return spec._replace(autoscaling_policy=schema.autoscaling_policy)
 

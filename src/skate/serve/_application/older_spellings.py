@@ -21,7 +21,9 @@ _REMOVED_OPTIONS = {
 _RUN = "write serve.run(app) with app = {name}.bind(...)"
 _REMOVED_ATTRIBUTES = {
     "set_logging_config": "write deployment.options(logging_config=...)",
-    "remote": _RUN + " and call .remote(...) on the handle",
+    "remote": _RUN
+    + " and call .remote(...) on the handle; another deployment gets a handle where "
+    "its bind is given {name}.bind(...), and not {name}",
 }
 
 

@@ -44,6 +44,7 @@ _OF_REPLICAS = (
     "num_cpus", "num_gpus", "memory", "resources", "accelerator_type", "runtime_env",
     "label_selector", "fallback_strategy",
 )  # fmt: skip
+_RESOURCES = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}  # by option
 
 
 class _NotGiven:
@@ -77,12 +78,27 @@ class DeploymentOptions(NamedTuple):
     actor_options: Mapping[str, Any] = {}
     bundles: tuple[Mapping[str, float], ...] = ()
     bundle_strategy: str = "PACK"
+    gangs: GangSchedulingConfig | None = None
+
+    @property
+    def gang_size(self) -> int:
+        """How many replicas start and end together."""
+        return 1 if self.gangs is None else self.gangs.gang_size
+
+    @property
+    def bundles_of_replica(self) -> tuple[Mapping[str, float], ...]:
+        """What one replica reserves; without bundles of its own, what its actor asks for."""
+        if self.bundles:
+            return self.bundles
+        named = {key: self.actor_options.get(option) for option, key in _RESOURCES.items()}
+        asked = {**named, **(self.actor_options.get("resources") or {})}
+        bundle = {name: amount for name, amount in asked.items() if amount}
+        return (bundle,) if bundle else ()
 
     @property
     def reserves(self) -> bool:
         """Whether a replica takes something that a second one may not find."""
-        named = ("num_cpus", "num_gpus", "memory", "resources")
-        return bool(self.bundles) or any(self.actor_options.get(name) for name in named)
+        return bool(self.bundles_of_replica)
 
 
 def _replicas(name: str, value: Any) -> int | str | None:
@@ -230,6 +246,7 @@ def resolve(checked: GivenOptions) -> DeploymentOptions:
     own["actor_options"] = checked.get("ray_actor_options") or {}
     own["bundles"] = checked.get("placement_group_bundles") or ()
     own["bundle_strategy"] = checked.get("placement_group_strategy") or "PACK"
+    own["gangs"] = checked.get("gang_scheduling_config")
     options = DeploymentOptions(**own)
     _check_bundles(options)
     check_gangs(checked, options.autoscaling)
@@ -243,7 +260,7 @@ def _check_together(checked: GivenOptions) -> None:
         raise wrong_value(
             "placement_group_strategy",
             checked["placement_group_strategy"],
-            "nothing without placement_group_bundles, of which it says where they are",
+            "nothing where there are no placement_group_bundles, which must also be provided",
         )
     per_node = checked.get("max_replicas_per_node")
     if per_node is not None and bundles:
@@ -277,7 +294,8 @@ def _check_bundles(options: DeploymentOptions) -> None:
             raise wrong_value(
                 "placement_group_bundles",
                 [dict(bundle) for bundle in options.bundles],
-                f"a first bundle with room for the replica, which asks for {amount} {name}",
+                "what the replica asks for as a subset of the first bundle; it asks for "
+                f"{amount} {name}",
             )
 
 

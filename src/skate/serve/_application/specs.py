@@ -158,7 +158,6 @@ def _spec(builder: _Builder, app: Application, is_ingress: bool) -> DeploymentSp
     parts = (deployment.func_or_class, deployment.init_args, deployment.init_kwargs, actors)
     code = dumps(parts, f"the deployment {name}").packed()
     options = deployment.deployment_options._replace(router=plan_of(deployment.router_config))
-    deployment.refuse_gangs()
     _check_batches(deployment, options)
     version = _fingerprint(code, deployment, options)
     if deployment.version is None and not builder.keep_unchanged:
@@ -201,6 +200,8 @@ def _fingerprint(code: Packed, deployment: Deployment, options: DeploymentOption
         _digest_code(digest, code, deployment)
     restarting = (dict(options.actor_options), options.bundles, options.bundle_strategy)
     digest.update(repr(restarting).encode())
+    if options.gangs is not None:
+        digest.update(repr(options.gangs).encode())
     return digest.hexdigest()
 
 

@@ -404,6 +404,7 @@ class ServeController:
             state.message if failed else "",
             options.autoscaling.metrics_interval_s if options.autoscaling else 0,
             options.router,
+            state.spec.version,
         )
 
     # -- the saved state -----------------------------------------------------------------------

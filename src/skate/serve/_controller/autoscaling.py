@@ -15,14 +15,14 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from skate.serve._identity import DeploymentID, ReplicaID
-from skate.serve.config import (
+from skate.serve._autoscaling_config import (
     AggregationFunction,
     AutoscalingConfig,
     AutoscalingContext,
     AutoscalingPolicy,
     TimeStampedValue,
 )
+from skate.serve._identity import DeploymentID, ReplicaID
 
 _EXTREMES: dict[Any, Callable[[list[float]], float]] = {
     AggregationFunction.MAX: max,

@@ -4,7 +4,8 @@
     started, failed, died, …     ─┴─► DeploymentState.reconcile(now) ─► start, reconfigure, stop
 
 Replicas of the target's version are current, others outdated. Outdated ones are replaced in
-batches: where a replica reserves nothing, the new one starts before the old one stops.
+batches: where a replica reserves nothing, the new one starts before the old one stops. The
+replicas of a gang start together, and when one of them ends, the others are stopped.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from skate.serve._controller.replicas import (
     StartReplica,
     StopReplica,
 )
-from skate.serve._identity import ReplicaID, new_tag
+from skate.serve._gang_scheduling import whole_gangs
+from skate.serve._identity import GANG_GROUP, ReplicaID, new_tag
 from skate.serve._status import DeploymentStatus, DeploymentStatusTrigger, ReplicaState
+from skate.serve.gang import GangContext
 
 if TYPE_CHECKING:
     from skate.serve._replica.actor import ReplicaInfo
@@ -39,7 +42,7 @@ class DeploymentState:
     def __init__(self, spec: DeploymentSpec) -> None:
         self.spec = spec
         self.id = spec.id
-        self.wanted = spec.options.num_replicas
+        self.wanted = self.whole(spec.options.num_replicas)
         self.replicas: dict[str, ReplicaRecord] = {}
         self.deleting = False
         self.status = DeploymentStatus.UPDATING
@@ -60,7 +63,7 @@ class DeploymentState:
         before, self.spec = self.spec, spec
         self.deleting = False
         changed = before.version != spec.version or before.options != spec.options
-        self.wanted = self._first_wanted(before) if changed else self.wanted
+        self.wanted = self.whole(self._first_wanted(before)) if changed else self.wanted
         failed = self.status == DeploymentStatus.DEPLOY_FAILED
         if before.version != spec.version or failed:
             self._begin_rollout()
@@ -78,6 +81,12 @@ class DeploymentState:
         elif before.version == self.spec.version:  # those that the load asked for are not ended
             first = max(self.wanted, first)
         return min(max(first, limits.min_replicas), limits.max_replicas)
+
+    def whole(self, replicas: float) -> int:
+        """Return as many replicas, in whole gangs."""
+        options = self.spec.options
+        most = None if options.autoscaling is None else options.autoscaling.max_replicas
+        return whole_gangs(replicas, options.gang_size, most)
 
     def scale_to(self, wanted: int) -> None:
         """Aim at so many replicas, by decision of the autoscaler."""
@@ -110,14 +119,16 @@ class DeploymentState:
         record.state, record.since = ReplicaState.RUNNING, now
         record.version, record.options = info.version, info.options
         record.models, record.metadata = info.models, info.metadata
+        record.gang = record.gang or info.gang  # that of one that was there before
         if record.version == self.spec.version:
             self._has_run = True
             self._error = ""
 
     def failed_to_start(self, tag: str, error: str, now: float) -> None:
-        """Note that a replica did not come up."""
-        self.replicas.pop(tag, None)
-        self._count_failure(error, now)
+        """Note that a replica did not come up, unless it was told to end."""
+        record = self.replicas.pop(tag, None)
+        if record is not None and record.state != ReplicaState.STOPPING:
+            self._count_failure(error, now)
 
     def died(self, tag: str, error: str, now: float) -> None:
         """Note that a replica is gone, by itself."""
@@ -148,7 +159,8 @@ class DeploymentState:
         """Replace a replica whose `reconfigure` raised by one that starts with the config."""
         record = self.replicas.get(tag)
         if record is not None:
-            record.version = ""
+            for member in self._gang_of(record):
+                member.version = ""
             self._has_run = False
             self._count_failure(error, now)
 
@@ -235,30 +247,55 @@ class DeploymentState:
                 yield ReconfigureReplica(record.id, self.spec.options)
 
     def _replace(self, now: float) -> Iterator[Action]:
+        yield from self._stop_useless()
         alive = self._alive()
         current = [record for record in alive if self._is_current(record)]
         outdated = [record for record in alive if not self._is_current(record)]
-        for record in [record for record in outdated if not record.serves]:
-            outdated.remove(record)
-            yield self._stop(record)
         yield from self._stop_outdated(current, outdated)
         if now >= self._next_start and not self._has_failed():
-            for _ in range(self._missing(len(current))):
-                yield self._start(now)
+            for _ in range(self._missing(len(current)) // self.spec.options.gang_size):
+                yield from self._start_gang(now)
         surplus = len(current) - self.wanted
         if surplus > 0:
-            yield from map(self._stop, self._least_useful(current)[:surplus])
+            yield from self._stop_some(self._least_useful(current), surplus)
+
+    def _stop_useless(self) -> Iterator[Action]:
+        """Stop outdated replicas that do not serve, and those whose gang is not whole any more."""
+        for record in self._alive():
+            if not (self._is_current(record) or record.serves):
+                yield self._stop(record)
+        for record in self._alive():
+            if record.gang is not None and len(self._gang_of(record)) < record.gang.world_size:
+                record.version = ""
+                yield self._stop(record)
+
+    def _gang_of(self, record: ReplicaRecord) -> list[ReplicaRecord]:
+        """Return those of the replica's gang that are alive; without a gang, the replica."""
+        if record.gang is None:
+            return [record]
+        members = map(self.replicas.get, record.gang.member_replica_ids)
+        return [m for m in members if m is not None and m.state != ReplicaState.STOPPING]
+
+    def _stop_some(self, records: list[ReplicaRecord], most: int) -> Iterator[Action]:
+        """Stop so many, the first ones first, or fewer: of a gang all or none."""
+        for record in records:
+            gang = self._gang_of(record) if record.state != ReplicaState.STOPPING else []
+            if gang and len(gang) <= most:
+                most -= len(gang)
+                yield from map(self._stop, gang)
 
     def _surges(self) -> bool:
         return self.spec.options.max_surge_percent > 0 or not self.spec.options.reserves
 
     def _batch(self) -> int:
-        """Return how many replicas are replaced at a time."""
+        """Return how many replicas are replaced at a time, at least a gang of before."""
         options = self.spec.options
         share = options.rolling_update_percentage
         if self._surges() and options.max_surge_percent:
             share = options.max_surge_percent / 100
-        return max(1, math.floor(share * self.wanted))
+        size = options.gang_size
+        largest = max((len(self._gang_of(record)) for record in self._alive()), default=1)
+        return max(math.ceil(largest / size), math.floor(share * self.wanted) // size) * size
 
     def _stop_outdated(
         self, current: list[ReplicaRecord], outdated: list[ReplicaRecord]
@@ -269,8 +306,7 @@ class DeploymentState:
         spare = serving - self.wanted
         if not self._surges():
             spare += self._batch()
-        for record in outdated[: max(0, spare)]:
-            yield self._stop(record)
+        yield from self._stop_some(outdated, spare)
 
     def _missing(self, current: int) -> int:
         """Return how many replicas may be started now."""
@@ -286,13 +322,25 @@ class DeploymentState:
         """Sort those that do not serve yet first, then the youngest."""
         return sorted(records, key=lambda record: (record.serves, -record.since))
 
-    def _start(self, now: float) -> StartReplica:
-        id = ReplicaID(new_tag(), self.id)
+    def _start_gang(self, now: float) -> Iterator[StartReplica]:
+        options = self.spec.options
+        tags = [new_tag() for _ in range(options.gang_size)]
+        if options.gangs is None:
+            yield self._start(tags[0], None, now)
+            return
+        name = new_tag()
+        group = f"{GANG_GROUP}{self.id.app_name}_{self.id.name}_{name}"
+        for rank, tag in enumerate(tags):
+            gang = GangContext(name, rank, len(tags), tags, group if options.reserves else "")
+            yield self._start(tag, gang, now)
+
+    def _start(self, tag: str, gang: GangContext | None, now: float) -> StartReplica:
+        id = ReplicaID(tag, self.id)
         taken = {record.rank for record in self._alive()}
         rank = next(number for number in range(len(taken) + 1) if number not in taken)
-        record = ReplicaRecord(id, self.spec.version, self.spec.options, rank, now)
-        self.replicas[id.unique_id] = record
-        return StartReplica(id, self.spec, rank, self.wanted)
+        record = ReplicaRecord(id, self.spec.version, self.spec.options, rank, now, gang)
+        self.replicas[tag] = record
+        return StartReplica(id, self.spec, rank, self.wanted, gang)
 
     def _stop(self, record: ReplicaRecord) -> StopReplica:
         serves = record.serves

@@ -11,30 +11,29 @@ from typing import TYPE_CHECKING, Any
 import skate
 from skate.exceptions import SkateError
 from skate.serve._controller.replicas import StartReplica
-from skate.serve._identity import NAMESPACE, DeploymentID, ReplicaID
+from skate.serve._identity import GANG_GROUP, NAMESPACE, DeploymentID, ReplicaID
 from skate.serve._replica.actor import Replica, ReplicaInfo
+from skate.serve._system_actors import MAX_CALLS
 
 if TYPE_CHECKING:
     from skate.serve._controller.saved_state import StateReference
     from skate.serve._identity import ReplicaHandle
+    from skate.serve.gang import GangContext
+    from skate.util.placement_group import PlacementGroup
     from skate.util.scheduling_strategies import PlacementGroupSchedulingStrategy
-
-_MAX_CALLS = (
-    100_000  # calls at a time: the replica itself limits requests, and others must get through
-)
 
 
 async def create(action: StartReplica, saved_state: StateReference) -> ReplicaHandle:
     """Start the actor of a replica, once there is room for all that it asks for."""
     options = action.spec.options
-    strategy = await _reserve(action) if options.bundles else None
+    strategy = await _reserve(action) if _has_group(action) else None
     actor_class = skate.remote(_class_for(action.id.deployment_id)).options(
         **options.actor_options,
         scheduling_strategy=strategy,
         name=action.id.actor_name,
         namespace=NAMESPACE,
         lifetime="detached",
-        max_concurrency=_MAX_CALLS,
+        max_concurrency=MAX_CALLS,  # the replica limits requests, and others must get through
     )
     here = skate.get_runtime_context().current_actor
     actor: ReplicaHandle = actor_class.remote(action.id, action.spec, here, saved_state)
@@ -49,34 +48,65 @@ def _class_for(id: DeploymentID) -> Any:
     return type(name, (Replica,), {"__module__": Replica.__module__})
 
 
+def _has_group(action: StartReplica) -> bool:
+    return bool(action.spec.options.bundles if action.gang is None else action.gang.pg_name)
+
+
+def group_of(id: ReplicaID, gang: GangContext | None) -> str:
+    """Return the name of the placement group that a replica, or its whole gang, may have."""
+    return id.actor_name if gang is None else gang.pg_name
+
+
 async def _reserve(action: StartReplica) -> PlacementGroupSchedulingStrategy:
-    """Reserve a placement group: the replica is in the first bundle, what it starts in others."""
-    from skate.util.placement_group import placement_group
+    """Reserve a placement group, for all of a gang the same one. The replica is in the first of
+    its bundles, what it starts in others."""
     from skate.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-    options = action.spec.options
-    bundles = [dict(bundle) for bundle in options.bundles]
-    group = placement_group(
-        bundles, options.bundle_strategy, name=action.id.actor_name, lifetime="detached"
-    )
+    group = _group(action)
     await group.ready()
+    rank = 0 if action.gang is None else action.gang.rank
     return PlacementGroupSchedulingStrategy(
-        group, placement_group_bundle_index=0, placement_group_capture_child_tasks=True
+        group,
+        placement_group_bundle_index=rank * len(action.spec.options.bundles_of_replica),
+        placement_group_capture_child_tasks=True,
     )
 
 
-def _give_back(id: ReplicaID) -> None:
+def _group(action: StartReplica) -> PlacementGroup:
+    from skate.util.placement_group import get_placement_group, placement_group
+
+    options, name = action.spec.options, group_of(action.id, action.gang)
+    if action.gang is not None and action.gang.rank > 0:
+        return get_placement_group(name)  # of the first of the gang
+    strategy = options.bundle_strategy
+    if options.gangs is not None:
+        strategy = options.gangs.gang_placement_strategy.value
+    bundles = [dict(bundle) for bundle in options.bundles_of_replica * options.gang_size]
+    return placement_group(bundles, strategy, name=name, lifetime="detached")
+
+
+def give_back(group: str) -> None:
+    """Remove the placement group of this name, if there is one."""
     from skate.util.placement_group import get_placement_group, remove_placement_group
 
     try:
-        remove_placement_group(get_placement_group(id.actor_name))
-    except ValueError:
-        pass  # it had none
+        remove_placement_group(get_placement_group(group))
+    except (ValueError, SkateError):
+        pass  # there is none
+
+
+def groups_of_replicas() -> list[str]:
+    """Return the names of all placement groups that were reserved for replicas."""
+    from skate.util.placement_group import placement_group_table
+
+    rows = placement_group_table().values()
+    names = [str(row["name"]) for row in rows if row["state"] != "REMOVED"]
+    return [name for name in names if name.startswith(GANG_GROUP) or ReplicaID.is_actor_name(name)]
 
 
 async def start(actor: ReplicaHandle, action: StartReplica) -> ReplicaInfo:
     """Make the user's instance; return what the replica tells about it."""
-    started = actor.start.remote(action.rank, action.world_size, os.getpid())
+    started = actor.start.remote(action.rank, action.world_size, os.getpid(), action.gang)
     info: ReplicaInfo = await started
     return info
 
@@ -100,11 +130,10 @@ async def drain(actor: ReplicaHandle, patience: float) -> None:
         pass
 
 
-def kill(actor: ReplicaHandle, id: ReplicaID) -> None:
-    """End the actor, and what was reserved for it."""
+def kill(actor: ReplicaHandle) -> None:
+    """End the actor."""
     try:
         skate.kill(actor)
-        _give_back(id)
     except SkateError:
         pass
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from skate.serve._http.peer import PortInvitation
     from skate.serve._identity import ReplicaHandle
     from skate.serve._replica.actor import ReplicaInfo
+    from skate.serve.gang import GangContext
 
 Result = TypeVar("Result")
 
@@ -47,6 +48,8 @@ class ReplicaManager:
         self._happened = happened
         self._invite = invite
         self._listening: set[str] = set()
+        self._starts: dict[str, asyncio.Task[None]] = {}
+        self._groups: dict[str, str] = {}  # placement groups of gangs, by each of their replicas
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def spawn(self, work: Coroutine[object, object, Result]) -> asyncio.Task[Result]:
@@ -75,13 +78,18 @@ class ReplicaManager:
     def perform(self, state: DeploymentState, action: Action) -> None:
         """Do what a state machine has decided, in a task."""
         if isinstance(action, StartReplica):
-            self.spawn(self._start(state, action))
+            self._belongs(action.id, action.gang)
+            self._starts[action.id.unique_id] = self.spawn(self._start(state, action))
         elif isinstance(action, ReconfigureReplica):
             self.spawn(self._reconfigure(state, action))
         else:
             self.spawn(self._stop(state, action))
 
     # -- up ------------------------------------------------------------------------------------
+
+    def _belongs(self, id: ReplicaID, gang: GangContext | None) -> None:
+        """Note which placement group is kept for as long as there is this replica."""
+        self._groups[id.unique_id] = replica_actors.group_of(id, gang)
 
     async def _start(self, state: DeploymentState, action: StartReplica) -> None:
         tag = action.id.unique_id
@@ -94,6 +102,8 @@ class ReplicaManager:
             state.failed_to_start(tag, str(error), time.monotonic())
             self._happened()
             return
+        finally:
+            self._starts.pop(tag, None)
         self._is_running(state, action.id, info)
 
     async def _listen(self, id: ReplicaID) -> None:
@@ -150,6 +160,8 @@ class ReplicaManager:
     async def _stop(self, state: DeploymentState, action: StopReplica) -> None:
         tag = action.id.unique_id
         actor = self.actors.get(tag)
+        if actor is None and tag in self._starts:
+            self._starts[tag].cancel()  # it waits for resources
         if actor is not None and action.grace_seconds > 0:
             await replica_actors.drain(actor, action.grace_seconds)
             if action.refuses_late_requests:
@@ -162,7 +174,10 @@ class ReplicaManager:
         self._listening.discard(id.unique_id)
         actor = self.actors.pop(id.unique_id, None)
         if actor is not None:
-            replica_actors.kill(actor, id)
+            replica_actors.kill(actor)
+        group = self._groups.pop(id.unique_id, "")
+        if group and group not in self._groups.values():
+            replica_actors.give_back(group)
 
     # -- replicas of a former controller -------------------------------------------------------
 
@@ -172,16 +187,24 @@ class ReplicaManager:
         for id, actor in replica_actors.find_running():
             state = states.get(id.deployment_id)
             if state is None:
-                replica_actors.kill(actor, id)
+                replica_actors.kill(actor)
                 continue
             self.actors[id.unique_id] = actor
             state.recovered(id, len(state.replicas), time.monotonic())
             found.append(self.spawn(self._find_out(state, id)))
         if not found:
+            self._give_back_of_lost()
             return []
         # Waiting, so that routers do not hear of a deployment without replicas.
-        done, _ = await asyncio.wait(found, timeout=_ADOPTION_SECONDS)
+        done, late = await asyncio.wait(found, timeout=_ADOPTION_SECONDS)
+        if not late:  # else nobody knows whose groups these are
+            self._give_back_of_lost()
         return [address for task in done if (address := task.result()) is not None]
+
+    def _give_back_of_lost(self) -> None:
+        """Give back what was reserved for replicas that ended while there was no controller."""
+        for group in set(replica_actors.groups_of_replicas()) - set(self._groups.values()):
+            replica_actors.give_back(group)
 
     async def _find_out(self, state: DeploymentState, id: ReplicaID) -> str | None:
         """Ask a replica what it is; return its address, if it answers HTTP."""
@@ -192,5 +215,6 @@ class ReplicaManager:
             state.died(id.unique_id, str(error), time.monotonic())
             self._happened()
             return None
+        self._belongs(id, info.gang)
         self._is_running(state, id, info)
         return info.address

@@ -8,15 +8,23 @@ from skate.serve._application.options import DeploymentOptions
 from skate.serve._application.specs import DeploymentSpec
 from skate.serve._identity import ReplicaID
 from skate.serve._status import ReplicaState
+from skate.serve.gang import GangContext
 
 
 class ReplicaRecord:
     """One replica."""
 
     def __init__(
-        self, id: ReplicaID, version: str, options: DeploymentOptions, rank: int, now: float
+        self,
+        id: ReplicaID,
+        version: str,
+        options: DeploymentOptions,
+        rank: int,
+        now: float,
+        gang: GangContext | None = None,
     ) -> None:
         self.id = id
+        self.gang = gang
         self.version = version
         self.options = options  # those it has, or is being given
         self.rank = rank
@@ -38,6 +46,7 @@ class StartReplica(NamedTuple):
     spec: DeploymentSpec
     rank: int
     world_size: int
+    gang: GangContext | None = None
 
 
 class ReconfigureReplica(NamedTuple):

@@ -56,7 +56,7 @@ class StateStore:
         return self._state
 
     async def ended(self) -> None:
-        """Never answer: the call fails when the actor is gone."""
+        """Wait for ever: the call fails when the actor is gone."""
         await asyncio.Event().wait()
 
 

@@ -71,7 +71,7 @@ class Scaling:
         scaler = self._scaler(state.spec.id)
         if desired is None:
             desired = scaler.desired(config, now, state.wanted, _running(state))
-        wanted = scaler.settle(config, now, state.wanted, desired)
+        wanted = state.whole(scaler.settle(config, now, state.wanted, state.whole(desired)))
         if scaler.failure:
             state.message = scaler.failure
         if wanted == state.wanted:

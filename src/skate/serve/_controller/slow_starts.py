@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from skate.serve._controller.deployment_state import DeploymentState
     from skate.serve._identity import DeploymentID
 
-_NAMED = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
-
 
 def patience() -> float:
     """Return after how many seconds it is said; Ray's setting of the environment may change it."""
@@ -55,12 +53,7 @@ def reason_for_delay(
 def _needed(options: DeploymentOptions) -> dict[str, float]:
     """Return what one replica asks for."""
     needed: dict[str, float] = {}
-    for bundle in options.bundles or ():
+    for bundle in options.bundles_of_replica:
         for name, amount in bundle.items():
             needed[name] = needed.get(name, 0) + amount
-    if needed:
-        return needed
-    given = options.actor_options
-    named = {resource: given.get(option) or 0 for option, resource in _NAMED.items()}
-    asked = {**named, **(given.get("resources") or {})}
-    return {name: amount for name, amount in asked.items() if amount}
+    return needed

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-import uuid
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from skate._core.errors import format_remote_traceback
 from skate._core.optional_imports import ray_is_skate
 from skate.serve import context as serve_context
+from skate.serve._identity import new_request_id
 from skate.serve._replica import grpc_calls
 from skate.serve.context import RequestContext
 from skate.serve.exceptions import (
@@ -108,7 +108,7 @@ class GrpcCall:
         """
         stream = sending is None
         said = dict(context.invocation_metadata() or ())
-        request_id = said.get("request_id") or str(uuid.uuid4())
+        request_id = said.get("request_id") or new_request_id()
         context.set_trailing_metadata([("request_id", request_id)])
         name = said.get("application")
         handle = (await self._server.handle_of(name)).options(

@@ -12,6 +12,7 @@ from skate.serve._grpc.methods import servicer_function
 from skate.serve._grpc.server import GrpcServer
 from skate.serve._identity import GRPC_SERVER, NAMESPACE
 from skate.serve._start_options import warn_of_other_grpc
+from skate.serve._system_actors import system_actor
 
 if TYPE_CHECKING:
     from skate.serve.config import HTTPOptions, gRPCOptions
@@ -81,16 +82,7 @@ def start_server(options: gRPCOptions, http: HTTPOptions) -> None:
         skate.get(running.address.remote())  # raises, if it could not be opened again
         warn_of_other_grpc(skate.get(running.options.remote()), options)
         return
-    actor = skate.remote(GrpcServer).options(
-        name=GRPC_SERVER,
-        namespace=NAMESPACE,
-        lifetime="detached",
-        get_if_exists=True,
-        max_restarts=-1,
-        max_task_retries=-1,
-        max_concurrency=100_000,
-    )
-    server = actor.remote(options, http, os.getpid())
+    server = system_actor(GrpcServer, GRPC_SERVER).remote(options, http, os.getpid())
     server.run.remote()  # again, if the process dies
     try:
         skate.get(server.address.remote())

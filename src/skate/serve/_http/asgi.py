@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import uuid
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
@@ -27,7 +26,7 @@ from skate.serve._http.answers import (
 )
 from skate.serve._http.forwarding import forward
 from skate.serve._http.routes import Route, Routes
-from skate.serve._identity import CONTROLLER
+from skate.serve._identity import CONTROLLER, new_request_id
 from skate.serve.context import RequestContext
 from skate.serve.exceptions import BackPressureError, DeploymentUnavailableError
 
@@ -41,8 +40,10 @@ TIMEOUT = b"x-request-timeout-seconds"
 STAYS = b"x-request-disconnect-disabled"
 MODEL_ID = b"serve_multiplexed_model_id"
 SESSION_ID = b"x_session_id"
+_OURS = (b"x", b"serve")  # how the names of these begin
 
-_CLIENT_GONE = ("ClientDisconnected", "WebSocketDisconnect")  # uvicorn's, Starlette's
+_CLIENT_GONE = ("ClientDisconnected", "ClientDisconnect", "WebSocketDisconnect")  # uvicorn's, and
+# Starlette's: of a client that went away, or sent what is no HTTP, in the middle of its body
 _NO_ROUTES = "Route table is not populated yet."  # the words that health checks know
 _CHALLENGE = [(b"www-authenticate", b"Bearer")]
 _UNAUTHORIZED = "Unauthorized: send the header `Authorization: Bearer <token>`."
@@ -129,20 +130,20 @@ class HttpExchange:
         self._task: asyncio.Task[None] = asyncio.current_task()  # type: ignore[assignment]
         stays, request_id, model, session = False, "", "", ""
         for name, value in scope["headers"]:
+            if not name.startswith(_OURS):
+                continue
             if name == REQUEST_ID:
                 request_id = value.decode("latin-1")
             elif name == TIMEOUT:
                 self._timeout_s = _shorter(value, options.request_timeout_s)
             elif name == STAYS:
                 stays = value == b"?1"
-            elif name.startswith((b"serve", b"x")):
-                known = name.replace(b"-", b"_")
-                if known == MODEL_ID:
-                    model = value.decode("latin-1")
-                elif known == SESSION_ID:
-                    session = value.decode("latin-1")
+            elif (known := name.replace(b"-", b"_")) == MODEL_ID:
+                model = value.decode("latin-1")
+            elif known == SESSION_ID:
+                session = value.decode("latin-1")
         if not request_id:
-            request_id = str(uuid.uuid4())
+            request_id = new_request_id()
             scope["headers"].append((REQUEST_ID, request_id.encode()))
         self.context = RequestContext(
             route.prefix, request_id, route.deployment_id.app_name, model, session, True
@@ -150,7 +151,7 @@ class HttpExchange:
         if not stays:
             scope[TASK] = self._task
 
-    async def send(self, message: Message) -> None:
+    def send(self, message: Message) -> Awaitable[None]:
         """Send a part of the response.
 
         Nothing of it is sent after the time is up: what runs in a thread goes on, and Starlette
@@ -158,16 +159,16 @@ class HttpExchange:
         """
         if self._timed_out:
             raise asyncio.CancelledError
-        await self._deliver(message)
+        return self._deliver(message)
 
-    async def _deliver(self, message: Message) -> None:
+    def _deliver(self, message: Message) -> Awaitable[None]:
         """Send a message; the first names the request."""
         if not self._started and message["type"] in ("http.response.start", "websocket.accept"):
             self._started = True
             headers = list(message.get("headers") or ())
             headers.append((REQUEST_ID, self.context.request_id.encode("latin-1")))
             message["headers"] = headers
-        await self._send(message)
+        return self._send(message)
 
     async def run(self, answer: Awaitable[None]) -> None:
         """Wait for the answer, or say why there is none."""

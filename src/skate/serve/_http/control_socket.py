@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate._core.peer_credentials import is_own_process
 from skate.serve._application.specs import ApplicationSpec
+from skate.serve._http.loop_end import at_end_of_loop
 from skate.serve._http.socket_folder import check_address, find_sockets, remove_socket
 from skate.serve.exceptions import SkateServeError
 
@@ -37,14 +38,17 @@ class ControlSocket:
         self._controller = controller
         self._address = os.path.join(folder, _name(port))
         self._server: asyncio.AbstractServer | None = None
+        self._at_end: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         """Answer from now on."""
         self._server = await asyncio.start_unix_server(self._serve, check_address(self._address))
+        self._at_end = at_end_of_loop(self.close)
 
     def close(self) -> None:
         """Answer no more."""
-        if self._server is not None:
+        if self._server is not None and self._at_end is not None:
+            self._at_end.cancel()
             self._server.close()
             remove_socket(self._address)
 

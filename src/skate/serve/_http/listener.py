@@ -345,7 +345,6 @@ def _config(uvicorn: Any, app: AsgiApp, options: HTTPOptions) -> Any:
         log_config=None,
         access_log=False,
         root_path=options.root_path,
-        timeout_keep_alive=options.keep_alive_timeout_s,
         **tls,
     )
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # `asgi` tells what failed

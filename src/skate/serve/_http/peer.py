@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from skate.serve._http import fd_passing
 from skate.serve._http.asgi import HttpApp
 from skate.serve._http.listener import CONNECTION, Listener
+from skate.serve._http.loop_end import at_end_of_loop
 from skate.serve._http.routes import Routes
 from skate.serve._identity import DeploymentID
 
@@ -55,6 +56,7 @@ class Peer:
         self.addresses: dict[DeploymentID, list[str]] = {}  # of the processes that answer
         self.mailbox = fd_passing.DescriptorMailbox(folder, self._on_message)
         self._listener: Listener | None = None
+        self._at_end = at_end_of_loop(self.close)
 
     @property
     def address(self) -> str:
@@ -70,6 +72,7 @@ class Peer:
 
     def close(self) -> None:
         """End at once, with all connections."""
+        self._at_end.cancel()
         self.mailbox.close()
         if self._listener is not None:
             self._listener.close()

@@ -7,7 +7,7 @@ import errno
 import json
 import os
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from skate._core.addresses import build_address
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _BACKLOG_CONNECTIONS = 2048
 _LENDING_SECONDS = 2.0  # for a replica to hand the socket back
+_AGAIN_SECONDS = 0.1  # until a replica is told what it could not be told
 
 
 class PortOwner(Peer):
@@ -49,6 +50,8 @@ class PortOwner(Peer):
         # address of a replica -> whose it is, and the pipe that closes with it
         self._replicas: dict[str, tuple[DeploymentID, int]] = {}
         self._targets: dict[str, DeploymentID] = {}
+        self._routing = b""  # the message that tells all of this
+        self._postponed: set[tuple[Callable[[str], None], str]] = set()
         self._loop = asyncio.get_running_loop()
 
     # -- the socket ----------------------------------------------------------------------------
@@ -134,7 +137,7 @@ class PortOwner(Peer):
         self._loop.add_reader(pipe, self._remove, address)
         self._tell_routing()  # before the socket: who accepts must know the routes
         if not accepts:
-            tell(address, LISTENING_SOCKET, [self._socket.fileno()])
+            self._give_socket(address)
         self._watch()
         if self._listener is not None:
             self._listener.give_idle_to(address)
@@ -153,9 +156,33 @@ class PortOwner(Peer):
         for address, (id, _) in self._replicas.items():
             addresses.setdefault(id, []).append(address)
         self.addresses = addresses
-        routing = ROUTING + json.dumps([self._targets, [*addresses.items()]]).encode()
+        self._routing = ROUTING + json.dumps([self._targets, [*addresses.items()]]).encode()
         for address in self._replicas:
-            tell(address, routing)
+            self._give_routing(address)
+
+    # A replica may not be told at once: descriptors are short, or too many messages wait for it.
+    # It is told later, as long as it is there.
+
+    def _give_routing(self, address: str) -> None:
+        if address in self._replicas and not tell(address, self._routing):
+            self._postpone(self._give_routing, address)
+
+    def _give_socket(self, address: str) -> None:
+        if address not in self._replicas or self._socket is None:
+            return
+        knows = tell(address, self._routing)  # if it could not be told before
+        if not (knows and tell(address, LISTENING_SOCKET, [self._socket.fileno()])):
+            self._postpone(self._give_socket, address)
+
+    def _postpone(self, give: Callable[[str], None], address: str) -> None:
+        """Try it again later: once, however often there is news meanwhile."""
+        if (give, address) not in self._postponed:
+            self._postponed.add((give, address))
+            self._loop.call_later(_AGAIN_SECONDS, self._try_again, give, address)
+
+    def _try_again(self, give: Callable[[str], None], address: str) -> None:
+        self._postponed.remove((give, address))
+        give(address)
 
     # -- while nobody else accepts -------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from urllib.parse import unquote
 
 from skate._core.optional_imports import try_import
 from skate.serve._http.answers import TASK
+from skate.serve._http.joined_head import JoinedHead
 
 if TYPE_CHECKING:
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol as _UvicornProtocol
@@ -100,6 +101,9 @@ class HttpConnection(_UvicornProtocol):
             self._hold(data)
             return
         if self._is_first or self.held:
+            if len(self.held) > _LARGEST_HEAD_BYTES:
+                self.refuse(431)
+                return
             self.held += data
         self._feed(data)
 
@@ -173,15 +177,41 @@ class HttpConnection(_UvicornProtocol):
         self.held = b""
         before = self.cycle
         super().on_headers_complete()
-        if (self.ends or self.listener.is_ending) and self.cycle is not before:
-            self.cycle.keep_alive = False
+        cycle = self.cycle
+        if cycle is before:
+            return  # a websocket
+        # Nothing follows the head after HEAD, and what comes first may not be the head.
+        if self.scope["method"] != "HEAD" and not self.expect_100_continue:
+            cycle.transport = JoinedHead(self.transport, self.loop)
+        if self.ends or self.listener.is_ending:
+            cycle.keep_alive = False
 
     def _head_size(self) -> int:
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
 
+    def on_chunk_header(self) -> None:
+        """Expect trailers, until a body comes: they are limited as a head is, and dropped. Else
+        they would be added to the headers that the application has, unseen by a proxy."""
+        self._in_head, self._fed = True, 0
+        if self.cycle is not None and self.cycle.scope is self.scope:
+            self.headers = []
+
+    def on_chunk_complete(self) -> None:
+        self._in_head = False
+
+    def on_body(self, body: bytes) -> None:
+        self._in_head = False
+        super().on_body(body)
+
     def on_message_complete(self) -> None:
         self._unfinished -= 1
         super().on_message_complete()
+
+    def handle_websocket_upgrade(self) -> None:
+        if self.scope["method"] == "GET":
+            super().handle_websocket_upgrade()
+        else:
+            self.refuse(400)
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what the parser did not read; a request that begins elsewhere is held."""
@@ -220,15 +250,19 @@ class HttpConnection(_UvicornProtocol):
             return
         if self._is_refused or self.is_moving or self._waiting is not None:
             return
-        if self._in_head:
-            if silent > receive_seconds:
+        if self._unfinished:
+            if self._waits_for_us():
+                self._since = now
+            elif silent > receive_seconds:
                 self.refuse(408)
-        elif self._unfinished:
-            waits_for_us = self.flow.read_paused or self.cycle.waiting_for_100_continue
-            if silent > receive_seconds and not waits_for_us:
-                self.refuse(408)
-        elif self.cycle is None and silent > idle_seconds:
+        elif silent > idle_seconds and (self.cycle is None or self.cycle.response_complete):
             self.transport.close()
+
+    def _waits_for_us(self) -> bool:
+        """Return whether the client may not go on with its request before we do."""
+        if self.flow.read_paused:
+            return True
+        return self.cycle is not None and bool(self.cycle.waiting_for_100_continue)
 
     def _reads_nothing(self, now: float, seconds: float) -> bool:
         unsent = self.transport.get_write_buffer_size()
@@ -252,7 +286,16 @@ class HttpConnection(_UvicornProtocol):
         return self._since
 
     def on_response_complete(self) -> None:
-        super().on_response_complete()
+        """Go on as uvicorn does, but without a timer where no request waits: the listener ends
+        silent connections."""
+        self._since = self.listener.now
+        if self.pipeline:
+            super().on_response_complete()
+            return
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
         if self.listener.is_leaving:
             self.listener.move_if_idle(self)
 
@@ -260,7 +303,6 @@ class HttpConnection(_UvicornProtocol):
         """Read nothing more, and wait for nothing, while another process is asked."""
         self.is_moving = True
         self.stop_waiting()
-        self._unset_keepalive_if_required()
         self.transport.pause_reading()
 
     def end_soon(self) -> None:
@@ -282,7 +324,7 @@ class HttpConnection(_UvicornProtocol):
 
     def _give_up(self) -> None:
         """Cancel the answer, for which nobody waits any more."""
-        self.cycle.disconnected = True
+        self.cycle.disconnected, self.cycle.waiting_for_100_continue = True, False
         task = self.cycle.scope.get(TASK)
         if task is not None:
             task.cancel()

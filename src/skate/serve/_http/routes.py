@@ -48,9 +48,9 @@ def check_prefix(prefix: object) -> None:
     elif not prefix.startswith("/"):
         problem = "must start with a forward slash ('/')"
     elif prefix != "/" and prefix.endswith("/"):
-        problem = "must not end with '/'"
+        problem = "may not end with a trailing '/'"
     elif "{" in prefix or "}" in prefix:
-        problem = "may not have wildcards; parameters of a path belong to a FastAPI ingress"
+        problem = "may not contain wildcards; parameters of a path belong to a FastAPI ingress"
     else:
         return
     raise ValueError(f"Invalid route_prefix {prefix!r}, {problem}. Example: '/models'")

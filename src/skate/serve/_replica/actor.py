@@ -14,6 +14,7 @@ import asyncio
 import contextvars
 import inspect
 import os
+import sys
 import time
 from collections.abc import AsyncIterator
 from functools import partial
@@ -27,7 +28,7 @@ from skate.serve import context as serve_context
 from skate.serve._application.options import DeploymentOptions
 from skate.serve._application.specs import DeploymentSpec
 from skate.serve._identity import NAMESPACE, DeploymentID, ReplicaID
-from skate.serve._replica import deployment_actors
+from skate.serve._replica.deployment_actors import SharedActors
 from skate.serve._replica.load_reports import ReplicaLoad, Traffic
 from skate.serve._replica.logs import ReplicaLogs
 from skate.serve._replica.stats_reports import StatsPlan, StatsReports, dictionary
@@ -39,6 +40,7 @@ from skate.serve._routing.routed_replica import packed
 from skate.serve._status import ReplicaRank
 from skate.serve.context import ReplicaContext, RequestContext
 from skate.serve.exceptions import SkateServeError
+from skate.serve.gang import GangContext
 
 if TYPE_CHECKING:
     from skate.actor import ActorMethod
@@ -68,6 +70,7 @@ class ReplicaInfo(NamedTuple):
     address: str | None  # where it takes connections of others, if it answers HTTP
     metadata: bytes = b""  # what its code says of it, packed, for routers of the user's
     docs_path: str | None = None  # where a FastAPI application documents itself
+    gang: GangContext | None = None  # the replicas that it starts and ends with
 
 
 def _streaming(name: str, may_refuse: bool) -> Any:
@@ -95,6 +98,7 @@ def _streaming(name: str, may_refuse: bool) -> Any:
             cancel_children(request)
             raise
         finally:
+            settle_children(request)
             if self.logs is not None and self.logs.has_access_log and method != HTTP:
                 self.logs.log_call(method, time.monotonic() - since)
             # The generator may be closed in another context than it began in.
@@ -124,6 +128,7 @@ class Replica:
         self.waiting = 0  # over HTTP, for room here
         self.stopping = False
         self._is_up = False
+        self._shared_actors = SharedActors(id.deployment_id, spec.version)
         self._starting: asyncio.Task[Any] | None = None
         self.models: tuple[str, ...] = ()
         self.http: ReplicaPeer | None = None  # in a replica that answers HTTP
@@ -163,12 +168,15 @@ class Replica:
 
     # -- the controller's calls ----------------------------------------------------------------
 
-    async def start(self, rank: int, world_size: int, controller_pid: int) -> ReplicaInfo:
+    async def start(
+        self, rank: int, world_size: int, controller_pid: int, gang: GangContext | None = None
+    ) -> ReplicaInfo:
         """Make the user's instance; return what the controller wants to know about it."""
         self._starting = asyncio.current_task()
         if self.controller is not None:
             _client.use(self.controller)
-        target, args, kwargs, actors = loads(self.spec.code)
+        target, args, kwargs, shared = loads(self.spec.code)
+        self._shared_actors = SharedActors(self.deployment_id, self.spec.version, shared)
         self.code = UserCode(target, args, kwargs, self.max_ongoing_requests)
         self.context = ReplicaContext(
             self.id,
@@ -178,6 +186,7 @@ class Replica:
             world_size,
             self._models_changed,
             self.spec.version,
+            gang,
         )
         self._owns_process = os.getpid() != controller_pid
         if self._owns_process:
@@ -185,8 +194,7 @@ class Replica:
         self._enter()
         self._plan_logs()
         self._plan_reports()
-        if actors:
-            await deployment_actors.start_all(self.deployment_id, self.spec.version, actors)
+        await self._shared_actors.start()
         await self.code.construct()
         self._limit_threads()
         self.context.servable_object = self.code.instance
@@ -204,11 +212,14 @@ class Replica:
         return ReplicaInfo(
             self.spec.version,
             self.options,
-            self.code.has("check_health") or self.code.has(_CHECK_CONSUMING),
+            self.code.has("check_health")
+            or self.code.has(_CHECK_CONSUMING)
+            or bool(self._shared_actors),
             self.models,
             None if self.http is None else self.http.address,
             self._metadata,
             getattr(self.code.app, "docs_url", None),
+            self.context.gang_context,
         )
 
     async def describe(self) -> ReplicaInfo:
@@ -300,7 +311,9 @@ class Replica:
 
     async def check_health(self) -> None:
         """Call the user's `check_health`, which raises if something is wrong, as a consumer of
-        tasks does that has ended."""
+        tasks does that has ended. Actors of the deployment that somebody ended begin again; one
+        that cannot is wrong too."""
+        self._shared_actors.look_after()
         if self.code.has(_CHECK_CONSUMING):
             self.code.instance.__serve_check_consuming__()
         if self.code.has("check_health"):
@@ -344,7 +357,7 @@ class Replica:
         return self._saved_state
 
     async def ended(self) -> None:
-        """Never answer: the call fails when the replica is gone, which is how others notice."""
+        """Wait for ever: the call fails when the replica is gone, which is how others notice."""
         await asyncio.Event().wait()
 
     def _models_changed(self, models: tuple[str, ...]) -> None:
@@ -431,6 +444,7 @@ class Replica:
             cancel_children(request)
             raise
         finally:
+            settle_children(request)
             if self.logs is not None and self.logs.has_access_log:
                 self.logs.log_call(method, time.monotonic() - begun[1])
             self.end(begun)
@@ -508,3 +522,11 @@ def cancel_children(request: RequestContext) -> None:
     """Cancel the calls that a request made which was cancelled."""
     for response in request.children:
         response.cancel()
+
+
+def settle_children(request: RequestContext) -> None:
+    """Cancel the calls of a request whose code was cancelled and took no notice, or ended well
+    all the same. Before Python 3.11, nobody knows of that."""
+    task = asyncio.current_task() if request.children else None
+    if task is not None and sys.version_info >= (3, 11) and task.cancelling():
+        cancel_children(request)

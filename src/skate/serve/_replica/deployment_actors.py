@@ -4,13 +4,17 @@
     controller ── ends them with the last replica of their version ─►
 
 The engine starts one anew that dies, so that handles to it stay good; its state begins anew too.
+One that somebody has killed for good a replica starts again when its health is checked; it is
+found by its name.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 import skate
 from skate.serve._identity import NAMESPACE, DeploymentID
@@ -30,32 +34,82 @@ class ActorKey(NamedTuple):
 
     def __str__(self) -> str:
         name, app = self.deployment_id
-        return f"{_PREFIX}{app}#{name}#{self.name}#{self.version}"
+        return _PREFIX + "::".join(map(_quoted, (app, name, self.version, self.name)))
 
     @classmethod
     def of(cls, text: str) -> ActorKey | None:
         """Return what the name of an actor says; None if it is another's."""
         if not text.startswith(_PREFIX):
             return None
-        app, deployment, name, version = text.removeprefix(_PREFIX).split("#", 3)
+        app, deployment, version, name = map(unquote, text.removeprefix(_PREFIX).split("::", 3))
         return cls(DeploymentID(deployment, app), version, name)
 
 
-async def start_all(
-    id: DeploymentID, version: str, configs: Iterable[DeploymentActorConfig]
-) -> None:
-    """Start the actors of a deployment that are not there yet; return when all are ready."""
-    for config in configs:
-        actor_class: Any = config.get_actor_class()
-        options = {"max_restarts": -1, **config.actor_options}
-        actor = actor_class.options(
-            **options,
-            name=str(ActorKey(id, version, config.name)),
-            namespace=NAMESPACE,
-            lifetime="detached",
-            get_if_exists=True,
-        ).remote(*config.init_args, **config.init_kwargs)
-        await actor.__ray_ready__.remote()
+def _quoted(part: str) -> str:
+    """Return a part of a name without the sign between parts."""
+    return part.replace("%", "%25").replace(":", "%3A")
+
+
+class SharedActors:
+    """The actors of a deployment, as one of its replicas looks after them."""
+
+    def __init__(
+        self, id: DeploymentID, version: str, configs: Iterable[DeploymentActorConfig] = ()
+    ) -> None:
+        self._configs = {ActorKey(id, version, config.name): config for config in configs}
+        self._starting: dict[ActorKey, asyncio.Future[None]] = {}  # those that were gone
+        self._failures: dict[ActorKey, BaseException] = {}  # of those that could not start again
+
+    def __bool__(self) -> bool:
+        return bool(self._configs)
+
+    async def start(self) -> None:
+        """Start those that are not there, and wait until all are."""
+        started = [_find_or_start(key, config) for key, config in self._configs.items()]
+        for each in started:
+            await each.__ray_ready__.remote()
+
+    def look_after(self) -> None:
+        """Start those again that are gone, and do not wait for them.
+
+        Raises:
+            SkateError: If one that was gone could not start, and has not since.
+        """
+        for key, config in self._configs.items():
+            self._note_start(key)
+            if key not in self._starting and (key in self._failures or not _is_there(key)):
+                actor = _find_or_start(key, config)
+                self._starting[key] = asyncio.ensure_future(_ready(actor))
+        for failure in self._failures.values():
+            raise failure.with_traceback(None)  # it is raised again and again
+
+    def _note_start(self, key: ActorKey) -> None:
+        """Note how the constructor of one has ended that was gone."""
+        if key in self._starting and self._starting[key].done():
+            failure = self._starting.pop(key).exception()
+            self._failures.pop(key, None)
+            if failure is not None:
+                self._failures[key] = failure
+
+
+async def _ready(actor: Any) -> None:
+    await actor.__ray_ready__.remote()
+
+
+def _is_there(key: ActorKey) -> bool:
+    try:
+        skate.get_actor(str(key), namespace=NAMESPACE)
+    except ValueError:
+        return False
+    return True
+
+
+def _find_or_start(key: ActorKey, config: DeploymentActorConfig) -> Any:
+    actor_class: Any = config.get_actor_class()
+    options = {"max_restarts": -1, **config.actor_options}
+    return actor_class.options(
+        **options, name=str(key), namespace=NAMESPACE, lifetime="detached", get_if_exists=True
+    ).remote(*config.init_args, **config.init_kwargs)
 
 
 def find_all() -> Iterator[ActorKey]:

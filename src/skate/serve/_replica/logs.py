@@ -18,6 +18,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from skate._core.printable import printable
 from skate.serve._identity import ReplicaID
 from skate.serve.context import ReplicaContext, current_replica, request_context
 
@@ -97,7 +98,7 @@ class ReplicaLogs:
         """Log a request over HTTP that has ended."""
         path = getattr(scope.get("route"), "path", None)
         prefix = request_context().route.rstrip("/")
-        route = scope["path"] if path is None else prefix + path
+        route = printable(str(scope["path"])) if path is None else prefix + path
         self._log(f"{scope.get('method', 'WS')} {route} {status} {1000 * seconds:.1f}ms")
 
     def _log(

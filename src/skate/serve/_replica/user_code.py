@@ -105,10 +105,10 @@ class UserCode:
         public = [each for each in dir(self.instance) if not each.startswith("_")]
         methods = [each for each in public if callable(getattr(self.instance, each, None))]
         near = nearest_names(name, methods, 1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
+        hint = f" Did you mean {near[0]!r}?" if near else ""
         return SkateServeError(
-            f"tried to call a method {name!r} that does not exist on {self._target.__name__}; "
-            f"{hint}Available methods: {methods}"
+            f"method {name!r} of the deployment does not exist. Available methods: {methods}."
+            f"{hint}"
         )
 
     async def call(
@@ -130,8 +130,8 @@ class UserCode:
                 result = await result
         if inspect.isgenerator(result) or inspect.isasyncgen(result):
             raise TypeError(
-                f"method {name!r} returned a generator, which has many results: call it with "
-                "handle.options(stream=True)"
+                f"Method {name!r} returned a generator, which has many results: call it by a "
+                "handle with `handle.options(stream=True)`"
             )
         return result
 
@@ -161,8 +161,9 @@ class UserCode:
                 yield item
         else:
             raise TypeError(
-                f"method {name!r} was called with stream=True and returned no generator but "
-                f"{type(result).__name__}: use `yield`, or call it without stream=True"
+                f"method {name!r} did not return a generator, for which "
+                f"`handle.options(stream=True)` is, but {type(result).__name__}: use `yield`, or "
+                "call it without stream=True"
             )
 
     async def in_steps(self, generator: Generator[object, Any, Any]) -> AsyncIterator[Any]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-import uuid
 from collections.abc import Generator
 from typing import Any
 
 import skate
 from skate._core.argument_checks import seconds
 from skate.exceptions import GetTimeoutError, TaskError
+from skate.serve._identity import new_request_id
 from skate.serve._routing.event_loops import refuse_event_loop
 from skate.serve._routing.requests import Arguments, NamedArguments
 from skate.serve._routing.router import Router
@@ -22,7 +22,7 @@ class Broadcast:
     def __init__(
         self, router: Router, method: str, args: Arguments, kwargs: NamedArguments
     ) -> None:
-        self.request_id: str = str(uuid.uuid4())
+        self.request_id: str = new_request_id()
         router.wait_for_table()
         call = (method, self.request_id, "", *args)
         self._refs = [replica.handle_anyway.remote(*call, **kwargs) for replica in router.actors()]

@@ -23,8 +23,8 @@ def assign_with_arguments(request: RoutedRequest) -> None:
     ]
     if any(isinstance(response, DeploymentResponseGenerator) for response in responses):
         error = RuntimeError(
-            "a streaming response cannot be an argument of another call: collect its items "
-            "first, or call without stream=True"
+            "a streaming response has many results, which cannot be passed to downstream handle "
+            "calls as one: collect the items first, or call without stream=True"
         )
         request.settle(RequestFailure(error))
         return

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Generator, Iterator
 from typing import Any, NoReturn
 
 import skate
+from skate._core.errors import without_own_frames
 from skate._core.promised import Promised
 from skate.exceptions import GetTimeoutError
 from skate.serve._routing.event_loops import refuse_event_loop
@@ -156,7 +157,7 @@ class DeploymentResponse(Response, Promised):
     def _outcome(self) -> Any:
         outcome = self._request.outcome
         if type(outcome) is RequestFailure:
-            raise outcome.error
+            raise without_own_frames(outcome.error)
         return outcome
 
     async def _to_object_ref(self) -> Any:
@@ -256,7 +257,7 @@ class DeploymentResponseGenerator(Response):
     def _raise_failure(self) -> None:
         outcome = self._request.outcome
         if type(outcome) is RequestFailure:
-            raise outcome.error
+            raise without_own_frames(outcome.error)
 
     def _own(self, error: Exception) -> Exception:
         cancelled = isinstance(error, skate.exceptions.TaskCancelledError)
@@ -278,7 +279,10 @@ class DeploymentResponseGenerator(Response):
         return self._items
 
     def __await__(self) -> NoReturn:
-        raise TypeError("a streaming response cannot be awaited: use `async for item in response`")
+        raise TypeError(
+            "a streaming response (`DeploymentResponseGenerator`) has many results, and cannot be "
+            "awaited directly: take them with `async for item in response`"
+        )
 
     def result(
         self, timeout_s: float | None = None, *, _skip_asyncio_check: bool = False
@@ -290,8 +294,9 @@ class DeploymentResponseGenerator(Response):
             _skip_asyncio_check: Without effect.
         """
         raise TypeError(
-            "a streaming response has many results: use `for item in response`, or a handle "
-            "without stream=True"
+            "a streaming response (`DeploymentResponseGenerator`) has many results, and "
+            "`.result()` is for one: use `for item in response`, in deployments `async for item "
+            "in response`, or a handle without stream=True"
         )
 
     def __repr__(self) -> str:

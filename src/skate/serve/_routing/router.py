@@ -51,6 +51,7 @@ class RoutingTable(NamedTuple):
     unavailable: str = ""  # why there will be no replicas
     metrics_interval_s: float = 0  # how often the load is to be told; 0: not at all
     router: RouterPlan | None = None  # a router of the user's that chooses
+    version: str = ""  # the newest one, whose replicas may have yet to come
 
 
 class Router:
@@ -172,8 +173,13 @@ class Router:
         """Settle a request that was answered, or send it again if it was refused."""
         if type(answer) is RequestRefused:
             self._refused(request, ref, answer)
-        else:
-            request.settle(answer)
+            return
+        with (
+            self.lock
+        ):  # whoever has the result may send the next one before `_answered` is called
+            if request.replica is not None:
+                request.replica.in_flight.discard(request)
+        request.settle(answer)
 
     def handle_failure(self, request: RoutedRequest, ref: Call, error: BaseException) -> None:
         """Settle a request whose call failed, or send it elsewhere if it never began."""
@@ -236,7 +242,7 @@ class Router:
                 for request in self._waiting:
                     self._by_user.add(request)
         if self._by_user is not None:
-            self._by_user.update(self._replicas, table.max_ongoing_requests)
+            self._by_user.update(self._replicas, table)
 
     def _choose_ourselves(self) -> None:
         by_user, self._by_user = self._by_user, None
@@ -494,7 +500,7 @@ class Router:
                 self._replicas = [other for other in self._replicas if other is not replica]
                 if self._by_user is not None and self.table is not None:
                     self._by_user.note_death(replica)
-                    self._by_user.update(self._replicas, self.table.max_ongoing_requests)
+                    self._by_user.update(self._replicas, self.table)
         self._close_if_alone()
 
     def _wait_for_room(self, replica: RoutedReplica) -> None:

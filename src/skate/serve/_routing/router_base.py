@@ -51,6 +51,13 @@ class RouterHooks:
             internal_request_id: The id in its metadata.
         """
 
+    def on_request_cancelled(self, internal_request_id: str) -> None:
+        """Note that a request is not sent any more: it was cancelled, or has failed, before.
+
+        Args:
+            internal_request_id: The id in its metadata.
+        """
+
     def on_replica_actor_died(self, replica_id: ReplicaID) -> None:
         """Note that a replica is gone.
 
@@ -70,6 +77,7 @@ class RequestRouter(RouterHooks, ABC):
     """
 
     takes_turns = False  # whether requests have their replicas in the order in which they came
+    _newest_version = ""  # of the deployment, as the controller says
 
     def __init__(self, deployment_id: DeploymentID, **settings: object) -> None:
         self._deployment_id = deployment_id

@@ -26,7 +26,7 @@ import skate
 from skate._core.argument_checks import wrong_value
 from skate.serve._identity import DeploymentID, ReplicaID
 from skate.serve._routing.requests import HTTP, NOT_YET, RoutedRequest
-from skate.serve._routing.waiting_line import Waiter, WaitingLine
+from skate.serve._routing.waiting_line import QueuedRequest, WaitingLine
 from skate.serve.exceptions import RequestCancelledError
 from skate.serve.request_router import (
     PendingRequest,
@@ -38,7 +38,7 @@ from skate.serve.request_router import (
 
 if TYPE_CHECKING:
     from skate.serve._routing.routed_replica import RoutedReplica
-    from skate.serve._routing.router import Router
+    from skate.serve._routing.router import Router, RoutingTable
     from skate.serve.config import RequestRouterConfig
 
 logger = logging.getLogger("skate.serve")
@@ -93,7 +93,7 @@ class _Pending(NamedTuple):
     """A request that waits."""
 
     described: PendingRequest  # as routers of users see it
-    waiter: Waiter
+    queued: QueuedRequest
 
 
 @dataclass
@@ -136,11 +136,11 @@ class UserRouting:
         """Ask again for those that wait, as many as there are places: a replica may have room."""
         self._soon(self._line.tell)
 
-    def update(self, replicas: Iterable[RoutedReplica], max_ongoing_requests: int) -> None:
-        """Choose among these replicas from now on."""
-        id = self._router.id
-        shown = [RunningReplica(id, each, max_ongoing_requests) for each in replicas]
-        self._soon(self._update, shown)
+    def update(self, replicas: Iterable[RoutedReplica], table: RoutingTable) -> None:
+        """Choose among these replicas of the table from now on."""
+        id, most = self._router.id, table.max_ongoing_requests
+        shown = [RunningReplica(id, each, most) for each in replicas]
+        self._soon(self._update, shown, table.version)
 
     def note_death(self, replica: RoutedReplica) -> None:
         """Tell that a replica is gone."""
@@ -183,7 +183,9 @@ class UserRouting:
         except Exception as error:
             self._failure = error
 
-    def _update(self, replicas: list[RunningReplica]) -> None:
+    def _update(self, replicas: list[RunningReplica], version: str) -> None:
+        if self._user is not None:
+            self._user._newest_version = version
         self._call_user("update_replicas", replicas)
         self._line.wake_all()
 
@@ -198,7 +200,7 @@ class UserRouting:
         """Ask until the request has a replica, or an outcome without one, which cancels this."""
         pause, offer = self.plan.initial_backoff_s, None
         refusals = _Refusals(self._loop.time())
-        described, waiter = self._pending[request]
+        described, queued = self._pending[request]
         try:
             while request in self._pending and request.outcome is NOT_YET:
                 seen = self._line.news
@@ -207,7 +209,7 @@ class UserRouting:
                     offer = None
                     continue
                 self._line.pass_on(offer)
-                offer = await self._line.sleep(waiter, seen, max(pause, _SHORTEST_PAUSE_S))
+                offer = await self._line.sleep(queued, seen, max(pause, _SHORTEST_PAUSE_S))
                 pause = min(pause * self.plan.backoff_multiplier, self.plan.max_backoff_s)
         except Exception as error:
             self._router.give_up(request, error)
@@ -217,8 +219,8 @@ class UserRouting:
             raise
         finally:
             self._line.pass_on(offer)
-            if request.outcome is not NOT_YET:
-                self._pending.pop(request, None)
+            if self._pending.pop(request, None) is not None:  # it was not sent
+                self._call_user("on_request_cancelled", _internal_id(request))
 
     async def _choose(
         self, pending: PendingRequest, request: RoutedRequest, refusals: _Refusals
@@ -254,8 +256,8 @@ class UserRouting:
         for rank in ranks:
             replica = self._router.send_to(request, [each._replica for each in rank])
             if replica is not None:
-                described, waiter = self._pending.pop(request)
-                waiter.wake()  # if it was not its turn: it waits no more
+                described, queued = self._pending.pop(request)
+                queued.wake()  # if it was not its turn: it waits no more
                 self._call_user("on_request_routed", described, self._id_of(replica), request.ref)
                 return True
         return False

@@ -23,8 +23,8 @@ class Offer(NamedTuple):
     news: int  # when it was made
 
 
-class Waiter:
-    """One in the line."""
+class QueuedRequest:
+    """A request in the line, by its number, which waits for an offer."""
 
     __slots__ = ("awake", "number")
 
@@ -45,42 +45,42 @@ class WaitingLine:
         self.news = 0  # how often places became free
         self._count_places = count_places
         self._numbers = itertools.count()
-        self._sleeping: dict[int, Waiter] = {}
+        self._sleeping: dict[int, QueuedRequest] = {}
         self._order: list[int] = []  # of those who sleep
         self._offers = 0  # under way
 
-    def join(self) -> Waiter:
+    def join(self) -> QueuedRequest:
         """Return a new one, behind all others."""
-        return Waiter(next(self._numbers))
+        return QueuedRequest(next(self._numbers))
 
-    async def sleep(self, waiter: Waiter, seen: int, longest: float) -> Offer | None:
+    async def sleep(self, queued: QueuedRequest, seen: int, longest: float) -> Offer | None:
         """Wait for an offer, for so many seconds at most.
 
         Args:
-            waiter: Who waits.
+            queued: The request that waits.
             seen: The `news` when it last looked for a place.
             longest: After so many seconds it looks again without an offer.
         """
         loop = asyncio.get_running_loop()
-        waiter.awake = loop.create_future()
-        self._sleeping[waiter.number] = waiter
-        insort(self._order, waiter.number)
-        timer = loop.call_later(longest, waiter.wake)
+        queued.awake = loop.create_future()
+        self._sleeping[queued.number] = queued
+        insort(self._order, queued.number)
+        timer = loop.call_later(longest, queued.wake)
         if self.news != seen:
             self._offer_places()
         try:
-            return await waiter.awake
+            return await queued.awake
         except asyncio.CancelledError:
-            if waiter.awake.done() and not waiter.awake.cancelled():
-                self.pass_on(waiter.awake.result())
+            if queued.awake.done() and not queued.awake.cancelled():
+                self.pass_on(queued.awake.result())
             raise
         finally:
             timer.cancel()
-            self._get_up(waiter)
+            self._get_up(queued)
 
-    def _get_up(self, waiter: Waiter) -> None:
-        if self._sleeping.pop(waiter.number, None) is not None:
-            del self._order[bisect_right(self._order, waiter.number) - 1]
+    def _get_up(self, queued: QueuedRequest) -> None:
+        if self._sleeping.pop(queued.number, None) is not None:
+            del self._order[bisect_right(self._order, queued.number) - 1]
 
     def tell(self) -> None:
         """Offer the places that there are."""
@@ -90,8 +90,8 @@ class WaitingLine:
     def wake_all(self) -> None:
         """Have all look again: there are other replicas."""
         self.news += 1
-        for waiter in self._sleeping.values():
-            waiter.wake()
+        for queued in self._sleeping.values():
+            queued.wake()
 
     def took(self, offer: Offer | None) -> None:
         """Note that a place was taken, perhaps by an offer."""
@@ -119,8 +119,8 @@ class WaitingLine:
         index = bisect_right(self._order, after)
         if index == len(self._order):
             return False
-        waiter = self._sleeping[self._order[index]]
-        self._get_up(waiter)
+        queued = self._sleeping[self._order[index]]
+        self._get_up(queued)
         self._offers += 1
-        waiter.wake(Offer(waiter.number, news))
+        queued.wake(Offer(queued.number, news))
         return True
