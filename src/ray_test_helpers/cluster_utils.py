@@ -57,15 +57,19 @@ class Cluster:
         num_cpus: float = 1,
         num_gpus: float = 0,
         resources: dict[str, float] | None = None,
+        labels: dict[str, str] | None = None,
         **services: Any,
     ) -> _Node:
-        """More resources. What concerns the services of a node is not needed."""
+        """More resources. What concerns the services of a node is not needed; the labels of the
+        machine are those of the first node."""
         amounts = {"CPU": num_cpus, "GPU": num_gpus, **(resources or {})}
         self._total.update(amounts)
         own = dict(self._total)
         machine.update(
             num_cpus=own.pop("CPU"), num_gpus=own.pop("GPU"), resources=own, growing=True
         )
+        if labels and not self._nodes:
+            machine["labels"] = labels
         if skate.is_initialized():
             current_engine().add_resources(amounts)
         self._nodes.append(_Node(self.address, head=not self._nodes))

@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 import skate.data
+import skate.data.extensions
 from ray_test_helpers import sessions
 from skate.data.context import DataContext, ShuffleStrategy
 
@@ -66,6 +67,9 @@ configure_shuffle_method = _setting("shuffle_strategy", list(ShuffleStrategy)[:3
 use_push_based_shuffle = _setting("use_push_based_shuffle", [True, False])
 use_polars_sort = _setting("use_polars_sort", [True, False])
 enable_automatic_tensor_extension_cast = _setting("enable_tensor_extension_casting", [True, False])
+tensor_format_context = _setting(
+    "arrow_fixed_shape_tensor_format", list(skate.data.extensions.FixedShapeTensorFormat)
+)
 enable_auto_log_stats = _setting("enable_auto_log_stats", [True, False])
 target_max_block_size = _setting("target_max_block_size", [1024])
 target_max_block_size_infinite = _setting("target_max_block_size", [None])

@@ -8,6 +8,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+# Deployments, routers and the controller show from here on what tests ask for.
+import ray_test_helpers.serving_config
+import ray_test_helpers.serving_controller  # noqa: F401
 import skate
 from skate import serve
 from skate.compat.parts.inside import Absent

@@ -24,6 +24,7 @@ __all__ = [
     "pytest_runtest_makereport",
     "ray_instance",
     "ray_shutdown",
+    "ray_start_stop",
     "serve_instance",
     "serve_instance_with_signal",
     "tmp_dir",
@@ -57,6 +58,14 @@ def _start(**http_options: object) -> Any:
 
 @_pytest.fixture  # type: ignore[untyped-decorator]
 def ray_shutdown() -> Iterator[None]:
+    _end()
+    yield
+    _end()
+
+
+@_pytest.fixture  # type: ignore[untyped-decorator]
+def ray_start_stop() -> Iterator[None]:
+    """No cluster: each command that a test runs has a session of its own."""
     _end()
     yield
     _end()

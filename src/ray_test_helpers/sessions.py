@@ -9,8 +9,10 @@ import argparse
 import json
 import logging
 import os
+import random
 import shlex
 import socket
+import string
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -35,7 +37,20 @@ def generate_internal_config_map(**settings: Any) -> dict[str, Any]:
     return {"_internal_config": json.dumps(settings)}
 
 
-_DEFAULTS = {"num_cpus": 1, "namespace": "default_test_namespace"}
+_DEFAULTS: dict[str, Any] = {"num_cpus": 1, "namespace": "default_test_namespace"}
+
+
+def get_default_fixture_system_config() -> dict[str, Any]:
+    """What the fixtures say to Ray's services, of which there are none."""
+    return {}
+
+
+get_default_fixure_system_config = get_default_fixture_system_config  # the name is Ray's
+
+
+def get_default_fixture_ray_kwargs() -> dict[str, Any]:
+    """The arguments of `init` that fixtures begin a session with."""
+    return dict(_DEFAULTS)
 
 
 def _fixture(**settings: Any) -> Callable[[_Function], _Function]:
@@ -238,6 +253,9 @@ def _spilling(kind: str, **params: Any) -> dict[str, Any]:
 
 file_system_object_spilling_config = _spilling("filesystem")
 buffer_object_spilling_config = _spilling("filesystem", buffer_size=1_000_000)
+buffer_open_object_spilling_config = _spilling("smart_open", buffer_size=1000)
+smart_open_object_spilling_config = _spilling("smart_open")
+multi_smart_open_object_spilling_config = _spilling("smart_open")
 mock_distributed_fs_object_spilling_config = _spilling("mock_distributed_fs")
 
 
@@ -267,6 +285,15 @@ slow_spilling_config = _place_to_spill(slow_object_spilling_config)
 
 
 # -- files and settings ---------------------------------------------------------------------------
+
+
+@_fixture(params=[1, 4])
+def random_ascii_file(tmp_path: Path, request: Any) -> Iterator[Any]:
+    """A file of so many kilobytes of letters, to be read from its beginning."""
+    path = tmp_path / "letters"
+    path.write_text("".join(random.choices(string.ascii_letters, k=request.param << 10)))
+    with path.open("r+b") as file:
+        yield file
 
 
 @_fixture()
@@ -326,6 +353,12 @@ def make_sure_dashboard_http_port_unused() -> None:
 # -- clusters of the command line -----------------------------------------------------------------
 
 
+def _labels(text: str) -> dict[str, str]:
+    """Labels as `ray start` takes them: `name=value,name=value`."""
+    pairs = (pair.partition("=") for pair in text.split(","))
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
 @contextmanager
 def _started_by(command: str) -> Iterator[str]:
     """The machine has what `ray start` is told; yields the address for `init`."""
@@ -333,10 +366,13 @@ def _started_by(command: str) -> Iterator[str]:
     parser.add_argument("--num-cpus", type=float)
     parser.add_argument("--num-gpus", type=float, default=0)
     parser.add_argument("--resources", type=json.loads, default={})
+    parser.add_argument("--labels", type=_labels, default=None)
     told = parser.parse_known_args(shlex.split(command))[0]
     cluster = Cluster()
     cpus = told.num_cpus if told.num_cpus is not None else os.cpu_count() or 1
-    cluster.add_node(num_cpus=cpus, num_gpus=told.num_gpus, resources=told.resources)
+    cluster.add_node(
+        num_cpus=cpus, num_gpus=told.num_gpus, resources=told.resources, labels=told.labels
+    )
     try:
         yield cluster.address
     finally:

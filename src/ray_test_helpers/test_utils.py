@@ -336,6 +336,11 @@ client_test_enabled = external_redis_test_enabled = enable_external_redis = _no
 persistent_gcs_test_enabled = rocksdb_gcs_test_enabled = sandbox_test_enabled = _no
 
 
+def wandb_setup_api_key_hook() -> str:
+    """Give a key to tests of WANDB_SETUP_API_KEY_HOOK, which name this function."""
+    return "abcd"
+
+
 def __getattr__(name: str) -> Callable[..., Any]:
     """Any other helper: importable, so that the tests of a file that do without it run."""
     if name.startswith("__"):

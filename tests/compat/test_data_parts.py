@@ -27,7 +27,7 @@ def test_fixtures_and_helpers_can_be_imported():
         named_values,
     )
 
-    assert "ds_pandas_multi_column_format" in fixtures.__all__
+    assert {"ds_pandas_multi_column_format", "tensor_format_context"} <= set(fixtures.__all__)
     assert {"http_file", "http_server"} <= set(server.__all__)
     assert named_values(["a", "b"], [(1, 2)]) == [{"a": 1, "b": 2}]
     assert extract_values("a", named_values("a", [1, 2])) == [1, 2]

@@ -810,9 +810,25 @@ def test_a_preprocessor_that_changes_nothing() -> None:
     assert same != other
 
 
+def test_labels_of_machines_by_their_names() -> None:
+    import ray
+    from ray._raylet import RAY_NODE_ID_KEY, RAY_NODE_ZONE_KEY
+
+    own = ray.get_runtime_context().get_node_id()
+    assert ray.nodes()[0]["Labels"][RAY_NODE_ID_KEY] == own
+
+    @ray.remote(label_selector={RAY_NODE_ID_KEY: own, RAY_NODE_ZONE_KEY: "!north"})
+    def node() -> Any:
+        return ray.get_runtime_context().get_node_id()
+
+    assert ray.get(node.remote()) == own
+
+
 def test_what_is_taken_from_the_inside_for_torch() -> None:
     import torch
-    from ray.air._internal.torch_utils import contains_tensor, load_torch_model
+    from ray.air._internal.torch_utils import contains_tensor, get_devices, load_torch_model
+
+    assert get_devices() == [torch.device("cpu")]  # where nothing is trained
 
     model, other = torch.nn.Linear(1, 1), torch.nn.Linear(1, 1)
     assert load_torch_model(model) is model
@@ -912,3 +928,30 @@ def test_what_a_call_raises_is_a_result_of_a_pool() -> None:
         assert isinstance(pool, skate.util.multiprocessing.Pool)
         for results in (pool.imap(odd_only, [1, 2]), pool.imap_unordered(odd_only, [1, 2])):
             assert {type(result) for result in results} == {int, ValueError}
+
+
+def test_requests_for_nodes_are_checked_and_change_nothing() -> None:
+    from ray.autoscaler.sdk import request_resources
+
+    before = skate.cluster_resources()
+    request_resources(num_cpus=100)
+    request_resources(bundles=[{"CPU": 1}, {"GPU": 0.5}], bundle_label_selectors=[{}, {"a": "b"}])
+    assert skate.cluster_resources() == before
+    wrong: list[tuple[dict[str, Any], type[Exception], str]] = [
+        ({"num_cpus": "all"}, TypeError, "num_cpus.*'all'"),
+        ({"bundles": {"CPU": 1}}, TypeError, "bundles.*a list of dictionaries"),
+        ({"bundles": [{"CPU": True}]}, TypeError, "'CPU' in bundles.*True"),
+        ({"bundles": [{"CPU": -1}]}, ValueError, "'CPU' in bundles.*-1"),
+        ({"bundles": [{}], "bundle_label_selectors": []}, ValueError, "one per bundle"),
+        ({"bundles": [{}], "bundle_label_selectors": [{"a": 1}]}, TypeError, "value of 'a'"),
+    ]
+    for arguments, error, words in wrong:
+        with pytest.raises(error, match=words):
+            request_resources(**arguments)
+
+
+def test_other_functions_of_the_autoscaler_are_refused() -> None:
+    from ray.autoscaler import sdk
+
+    with pytest.raises(NotImplementedError, match="Ray's cluster"):
+        sdk.teardown_cluster("cluster.yaml")

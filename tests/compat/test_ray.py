@@ -17,6 +17,7 @@ import cloudpickle
 import pytest
 
 import skate
+from skate._core import notices
 from skate.compat import ray as compat
 from tests.support import run_program
 
@@ -368,3 +369,51 @@ def test_memory_in_use_is_less_than_there_is(as_ray: None) -> None:
 
     assert 0 < get_used_memory() < get_system_memory()
     assert 0 < estimate_available_memory() < get_system_memory()
+
+
+def test_loggers_of_ray_count_for_those_of_skate(as_ray: None) -> None:
+    import logging
+
+    ray, tune = logging.getLogger("ray"), logging.getLogger("ray.tune")
+    seen: list[logging.LogRecord] = []
+    handler = logging.Handler()
+    handler.emit = seen.append  # type: ignore[method-assign]
+    ray.addHandler(handler)
+    try:
+        ray.setLevel("ERROR")
+        assert not notices.enabled(logging.WARNING)
+        logging.getLogger("skate.util").warning("not seen")
+        tune.setLevel("INFO")
+        logging.getLogger("skate.tune.tuner").info("seen")
+        skate.init(num_cpus=1, logging_level="CRITICAL")
+        assert ray.level == logging.CRITICAL
+    finally:
+        ray.removeHandler(handler)
+        ray.setLevel(logging.NOTSET)
+        tune.setLevel(logging.NOTSET)
+    assert [record.msg for record in seen] == ["seen"]
+
+
+def test_levels_that_a_logger_has_inherited_are_forgotten() -> None:
+    import logging
+
+    own, ray = logging.getLogger("skate.data.some_module"), logging.getLogger("ray")
+    ray.setLevel("ERROR")
+    try:
+        assert own.isEnabledFor(logging.WARNING)
+        compat.install()
+        assert not own.isEnabledFor(logging.WARNING)
+        compat.uninstall()
+        assert own.isEnabledFor(logging.WARNING)
+    finally:
+        ray.setLevel(logging.NOTSET)
+        compat.uninstall()
+
+
+def test_loggers_are_their_own_again() -> None:
+    import logging
+
+    compat.install()
+    compat.uninstall()
+    assert logging.getLogger("skate").parent is logging.root
+    assert logging.getLogger("skate.tune").parent is logging.getLogger("skate")

@@ -50,6 +50,7 @@ PATHS = {
 DECLARED = """
 import ray
 from ray import serve
+from ray.serve._private import test_utils  # which lets the controller answer Ray's questions
 from ray.serve.config import AutoscalingConfig
 from ray.serve.context import _get_global_client
 from ray.serve.schema import ServeDeploySchema, ServeInstanceDetails
@@ -160,6 +161,27 @@ _get_global_client().delete_all_apps()
 print(dict(serve.status().applications))
 serve.shutdown()
 """
+
+
+UNCHANGED = """
+import sys
+from skate.serve import Deployment
+from skate.serve._routing.router import Router
+
+before = {kind: set(vars(kind)) for kind in (Deployment, Router)}
+from ray import serve
+from ray.serve import config, context, deployment, handle, schema
+
+print([set(vars(kind)) - names for kind, names in before.items()])
+print([name for name in sys.modules if name == "ray_test_helpers.serving_config"])
+"""
+
+
+def test_importing_serve_changes_no_class(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(UNCHANGED)
+    command = [sys.executable, "-m", "skate", "run", "--as-ray", "program.py"]
+    done = run_program(command, cwd=tmp_path, check=True)
+    assert done.stdout == "[set(), set()]\n[]\n"
 
 
 def test_options_of_a_deployment_as_bytes_are_plain_data(as_ray: None) -> None:

@@ -72,9 +72,10 @@ from ray._private.test_utils import (
     wait_for_condition,
 )
 from ray.tests.conftest import *
+from ray.tests.conftest import _ray_start
 
 
-STARTED = "ray start --head --num-cpus=3 --resources='{\\"red\\": 2}'"
+STARTED = "ray start --head --num-cpus=3 --resources='{\\"red\\": 2}' --labels 'zone=a, rack=7'"
 
 
 @pytest.mark.parametrize("call_ray_start", [STARTED], indirect=True)
@@ -82,6 +83,8 @@ def test_a_cluster_of_the_command_line(call_ray_start):
     ray.init(address=call_ray_start)
     assert ray.cluster_resources()["CPU"] == 3
     assert ray.cluster_resources()["red"] == 2
+    labels = ray.nodes()[0]["Labels"]
+    assert (labels["zone"], labels["rack"]) == ("a", "7")
 
 
 def test_it_has_one_cpu_otherwise(call_ray_start_context):
@@ -161,6 +164,52 @@ def test_rows_are_compared_with_processes(ray_start_2_cpus):
     assert verify_failed_task("bad", "TASK_EXECUTION_EXCEPTION", ["KeyError", "spam"])
     ray.get([gate.send.remote(), held])
     wait_for_task_states({"guest": "FINISHED", "bad": "FAILED"})
+
+
+def test_what_the_fixtures_begin_with():
+    with _ray_start(**get_default_fixture_ray_kwargs(), labels={"zone": "a"}):
+        assert ray.cluster_resources()["CPU"] == 1
+
+
+@pytest.mark.parametrize("random_ascii_file", [2], indirect=True)
+def test_a_file_of_letters(random_ascii_file):
+    content = random_ascii_file.read()
+    assert len(content) == 2048
+    assert content.isalpha()
+
+
+def test_a_graph_of_the_actors_of_tests(ray_start_regular):
+    from ray.dag import InputNode, MultiOutputNode
+    from ray.dag.tests.experimental.actor_defs import Actor, Collector
+
+    actor, collector = Actor.remote(1), Collector.remote()
+    with InputNode() as given:
+        low, high = actor.inc_and_return_two.bind(given)
+        both = collector.collect_two.bind(low, high)
+        last = actor.double_and_inc.bind(given)
+        graph = MultiOutputNode([both, last]).experimental_compile()
+    assert ray.get(graph.execute(2)) == [[3, 4], 8]
+    unlucky = Actor.remote(0, fail_after=1)
+    with pytest.raises(RuntimeError, match="injected fault"):
+        for _ in range(200):
+            ray.get(unlucky.echo.remote(1))
+    graph.teardown()
+    with pytest.raises(ray.exceptions.RayChannelError):
+        graph.execute(2)
+
+
+def test_a_client_is_the_session():
+    from ray.util.client import ray as client
+    from ray.util.client.ray_client_helpers import ray_start_client_server
+
+    begin = lambda: ray.init(num_cpus=2)  # noqa: E731
+    with ray_start_client_server(ray_connect_handler=begin) as connected:
+        assert connected is client
+        assert client.is_connected()
+        assert client.get(client.remote(lambda: 3).remote()) == 3
+        assert client.cluster_resources()["CPU"] == 2
+    assert not client.is_connected()
+    assert not ray.is_initialized()
 
 
 def test_with_and_without_a_client(start_cluster, request):

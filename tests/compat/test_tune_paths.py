@@ -6,6 +6,7 @@ import pickle
 import threading
 from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -32,7 +33,8 @@ PATHS = {
     "ray.tune.logger.mlflow": "MLflowLoggerCallback",
     "ray.tune.logger.tensorboardx": "TBXLoggerCallback",
     "ray.tune.logger.wandb": "WandbLoggerCallback",
-    "ray.tune.result": "DEFAULT_RESULTS_DIR TRAINING_ITERATION",
+    "ray.train._internal.data_config": "DataConfig",
+    "ray.tune.result": "DEFAULT_EXPERIMENT_INFO_KEYS DEFAULT_RESULTS_DIR TRAINING_ITERATION",
     "ray.tune.schedulers.pbt": "PopulationBasedTraining PopulationBasedTrainingReplay",
     "ray.tune.search.searcher": "ConcurrencyLimiter Searcher",
     "ray.tune.suggest.repeater": "Repeater",
@@ -41,11 +43,13 @@ PATHS = {
     "ray.tune.suggest.suggestion": "ConcurrencyLimiter Searcher",
     "ray.tune.suggest.variant_generator": "generate_variants grid_search",
     "ray.tune.syncer": "SyncConfig",
+    "ray.tune.track": "log trial_dir",
     "ray.tune.trainable": "FunctionTrainable Trainable wrap_function",
     "ray.tune.trainable.function_trainable": "FunctionTrainable wrap_function",
     "ray.tune.trainable.trainable_fn_utils": "Checkpoint get_checkpoint report",
     "ray.tune.trial": "ExportFormat Trial",
     "ray.tune.trial_runner": "TrialRunner",
+    "ray.tune.tune": "_Config run run_experiments",
     "ray.tune.utils": "date_str diagnose_serialization validate_save_restore wait_for_gpu",
     "ray.tune.utils.callback": "Callback _initialize_env_callbacks",
     "ray.tune.utils.placement_groups": "PlacementGroupFactory",
@@ -87,6 +91,38 @@ def test_experiments_as_a_list() -> None:
         convert_to_experiment_list("one")
 
 
+def test_a_space_that_is_an_object(tmp_path) -> None:
+    from ray.tune.tune import _Config
+
+    class Space(_Config):
+        def to_dict(self):
+            return {"x": tune.grid_search([1, 2])}
+
+    def objective(config):
+        tune.report({"x": config["x"]})
+
+    skate.init(num_cpus=1)
+    try:
+        run_config = tune.RunConfig(storage_path=tmp_path, verbose=0)
+        fitted = tune.Tuner(objective, param_space=Space(), run_config=run_config).fit()
+        analysis = tune.run(objective, config=Space(), storage_path=str(tmp_path), verbose=0)
+        with pytest.raises(ValueError, match="dictionary"):
+            tune.run(objective, config="not allowed")
+    finally:
+        skate.shutdown()
+    assert sorted(result.metrics["x"] for result in fitted) == [1, 2]
+    assert sorted(trial.last_result["x"] for trial in analysis.trials) == [1, 2]
+
+
+def test_algorithms_are_known_without_a_call() -> None:
+    import ray.rllib  # noqa: F401
+
+    experiment = tune.Experiment("pong", "PPO", config={"env": "Pong"}, num_samples=2)
+    generator = tune.search.BasicVariantGenerator()
+    generator.add_configurations([experiment])
+    assert str(generator.next_trial()).startswith("PPO_Pong_")
+
+
 def test_trials_to_test_with(tmp_path) -> None:
     from ray.tune.utils.mock import TrialStatusSnapshot, TrialStatusSnapshotTaker
     from ray.tune.utils.mock_trainable import MOCK_TRAINABLE_NAME, register_mock_trainable
@@ -112,6 +148,46 @@ def test_trials_to_test_with(tmp_path) -> None:
     assert trial.num_failures == 1
     assert states.max_running_trials() == 1
     assert states.all_trials_are_terminated()
+
+
+def test_results_that_are_tracked(tmp_path) -> None:
+    from ray.tune import track
+
+    def tracking(config):
+        for step in range(2):
+            track.log(score=step * config["factor"], folder=track.trial_dir())
+
+    skate.init(num_cpus=1)
+    try:
+        (trial,) = tune.run(
+            tracking, config={"factor": 3}, storage_path=str(tmp_path), verbose=0
+        ).trials
+    finally:
+        skate.shutdown()
+    assert trial.last_result["score"] == 3
+    assert trial.last_result["training_iteration"] == 2
+    assert trial.last_result["folder"] == trial.path
+
+
+def test_what_is_logged_to_the_logger_of_ray_is_in_the_files_of_a_trial(tmp_path) -> None:
+    def logging_both(config):
+        import logging
+
+        import ray
+
+        ray.logger.info("by Ray's name")
+        logging.getLogger("skate").info("by skate's")
+        return {"done": True}
+
+    skate.init(num_cpus=1)
+    try:
+        (trial,) = tune.run(
+            logging_both, storage_path=str(tmp_path), log_to_file=True, verbose=0
+        ).trials
+    finally:
+        skate.shutdown()
+    written = Path(trial.path, "stderr").read_text().splitlines()
+    assert [line.rpartition(": ")[2] for line in written] == ["by Ray's name", "by skate's"]
 
 
 class _Counting(tune.Callback):
@@ -187,11 +263,25 @@ def test_outside_of_a_trial_there_is_a_warning() -> None:
     assert pickle.loads(pickle.dumps(report)) is report is ray.tune.report
 
 
+def test_outside_of_a_run_there_is_a_warning() -> None:
+    from ray.air import session
+
+    with pytest.warns(UserWarning, match="`report` is meant"):
+        session.report({"loss": 1})
+    answers = {"get_world_size": 1, "get_world_rank": 0, "get_trial_name": None}
+    for name, answer in {**answers, "get_checkpoint": None, "get_dataset_shard": None}.items():
+        with pytest.warns(UserWarning, match=f"`{name}` is meant"):
+            assert getattr(session, name)() == answer
+    assert pickle.loads(pickle.dumps(session.get_world_rank)) is session.get_world_rank
+
+
 def test_in_a_trial_there_is_none(tmp_path) -> None:
+    import ray.air
     import ray.tune
 
     def asking(config):
         seen = ray.tune.get_context().get_trial_name()
+        assert ray.air.session.get_trial_name() == seen
         ray.tune.report({"name": seen, "first": ray.tune.get_checkpoint() is None})
 
     skate.init(num_cpus=1)

@@ -10,6 +10,9 @@ _PRINTS = (
     "Ray forwards what workers print by way of its log files, later and in colour: test_output.py"
 )
 
+_EXITS = "Ray never answers an async method that ends its actor by sys.exit"
+_UNALIGNED = "Ray aligns what is in its shared memory, and not the values inside of messages"
+_CYCLES = "Ray keeps actors that hold each other's handles"
 _DRIVER_ENDS = "Ray 2.60 can end the driver when many such tasks are cancelled: a check fails"
 
 # Names of tests, with parameters if only some of them are meant.
@@ -56,9 +59,30 @@ DIFFERENCES: dict[str, str] = {
     "test_output_below_python_is_forwarded": _PRINTS,
     "test_what_is_printed_before_a_crash_is_not_lost": _PRINTS,
     "test_a_destructor_that_prints_while_something_else_is_printed": _PRINTS,
+    "test_functions_of_all_kinds_of_actors_are_named_with_their_module": (
+        "the tasks that skate makes there are named by module, class and method"
+    ),
     "test_force_after_a_polite_attempt": (
         "Ray takes a second cancellation for the first one again"
     ),
+    "test_resources_that_no_machine_has": _WAITS,
+    "test_calls_at_a_time_without_bounds": "Ray starts all threads of an actor at once",
+    "test_the_call_fails_and_so_do_later_ones[ray-async]": _EXITS,
+    "test_the_call_fails_and_so_do_later_ones[ray-async groups]": _EXITS,
+    "test_the_process_ends_in_order[ray-async]": _EXITS,
+    "test_the_process_ends_in_order[ray-async groups]": _EXITS,
+    "test_a_coroutine_of_the_users_own_exits": _EXITS,
+    "test_actors_that_know_each_other_end": _CYCLES,
+    "test_actors_that_know_each_other_live_while_one_can_be_reached": _CYCLES,
+    "test_arrays_begin_where_vector_instructions_want_them[ray-1-False-u1]": _UNALIGNED,
+    "test_arrays_begin_where_vector_instructions_want_them[ray-1-False-f4]": _UNALIGNED,
+    "test_arrays_begin_where_vector_instructions_want_them[ray-1-False-f8]": _UNALIGNED,
+    "test_arrays_begin_where_vector_instructions_want_them[ray-1000-False-u1]": _UNALIGNED,
+    "test_a_cancelled_method_waits_no_longer[ray-async]": (
+        "Ray does not interrupt a method of an async actor that waits in a blocking get"
+    ),
+    "test_prints_of_an_actor_have_its_own_repr": _PRINTS,
+    "test_a_repr_that_fails_or_has_lines_is_no_prefix": _PRINTS,
     "test_a_refused_task_inside_a_task_fails_with_every_result": (
         "Ray refuses a task that fits into no bundle when it is submitted"
     ),

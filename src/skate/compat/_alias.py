@@ -48,7 +48,8 @@ class Alias(types.ModuleType):
         return self._child(name)
 
     def _child(self, name: str) -> Any:
-        """A module of its own below this one, as `ray.worker`, which no home has as a name."""
+        """Import a module of its own below this one, as `ray.worker`, which no home has as a
+        name."""
         if not name.startswith("__") and has_home(f"{self.__name__}.{name}"):
             return importlib.import_module(f"{self.__name__}.{name}")
         if name in NAMES_LEFT_OUT.get(self.__name__, ()):
@@ -80,8 +81,8 @@ class Alias(types.ModuleType):
         setattr(home, name, value)
 
     def _restore(self, name: str) -> None:
-        """What is set here covers the home's, so that without it that is seen again: `monkeypatch`
-        takes back in this way what was no attribute of the module itself."""
+        """Drop what was set here, so that the home's, which that covers, is seen again:
+        `monkeypatch` takes back in this way what was no attribute of the module itself."""
         home = self._home_of(name)
         if name in self._replaced:
             setattr(home, name, self._replaced.pop(name))
@@ -123,7 +124,7 @@ class UnknownAlias(Alias):
 
 
 def _is_private(name: str) -> bool:
-    """Whether it is a `_name`; `_repr_html_` and the like ask what an object can do."""
+    """Return whether it is a `_name`; `_repr_html_` and the like ask what an object can do."""
     return name.startswith("_") and not name.startswith("__") and not name.endswith("_")
 
 
@@ -144,5 +145,5 @@ def _public_names(module: types.ModuleType) -> list[str]:
 
 
 def _is_future(value: object) -> bool:
-    """Whether it is `annotations` of `__future__`, which is also the name of modules."""
+    """Return whether it is `annotations` of `__future__`, which is also the name of modules."""
     return isinstance(value, __future__._Feature)

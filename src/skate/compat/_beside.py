@@ -18,12 +18,12 @@ _KINDS = {"tests", "examples"}
 
 
 def is_folder(name: str) -> bool:
-    """Whether `name` is a package that such files would be in, as `ray.tune.tests`."""
+    """Return whether `name` is a package that such files would be in, as `ray.tune.tests`."""
     return name.rpartition(".")[2] in _KINDS or _find(name, "", Path.is_dir) is not None
 
 
 def find_file(name: str) -> ModuleSpec | None:
-    """The spec of a file that stands for the module `name`, if there is one."""
+    """Return the spec of a file that stands for the module `name`, if there is one."""
     found = _find(name, ".py", Path.is_file)
     return None if found is None else spec_from_file_location(name, found)
 

@@ -48,7 +48,7 @@ class Finder(MetaPathFinder, Loader):
     def find_distributions(
         self, context: DistributionFinder.Context | None = None
     ) -> Iterable[Distribution]:
-        """`importlib.metadata.version("ray")` says the same as `ray.__version__`."""
+        """Let `importlib.metadata.version("ray")` say the same as `ray.__version__`."""
         return [_RayDistribution()] if context is not None and context.name == "ray" else []
 
 

@@ -8,7 +8,7 @@ programs look in this way for what there is.
 from __future__ import annotations
 
 MODULES_LEFT_OUT = (
-    "ray.autoscaler.sdk",
+    "ray.autoscaler.v2",
     "ray.cross_language",
     "ray.dag.base",
     "ray.dag.collective_node",
@@ -17,6 +17,14 @@ MODULES_LEFT_OUT = (
     "ray.dag.format_utils",
     "ray.dag.utils",
     "ray.dag.vis_utils",
+    "ray.dashboard.consts",
+    "ray.dashboard.datacenter",
+    "ray.dashboard.memory_utils",
+    "ray.dashboard.modules.",
+    "ray.dashboard.optional_utils",
+    "ray.dashboard.state_aggregator",
+    "ray.dashboard.state_api_utils",
+    "ray.dashboard.utils",
     "ray.experimental.channel",
     "ray.experimental.collective.collective",
     "ray.experimental.collective.communicator",
@@ -29,8 +37,8 @@ MODULES_LEFT_OUT = (
     "ray.experimental.state.util",
     "ray.experimental.util",
     "ray.serve.experimental.",
-    "ray.serve.gang",
     "ray.serve.scripts",
+    "ray.util.accelerators.tpu",
     "ray.util.client.api",
     "ray.util.client.client_app",
     "ray.util.client.client_pickler",
@@ -50,7 +58,7 @@ MODULES_LEFT_OUT = (
     "ray.util.state.util",
     "ray.util.timer",
     "ray.util.tpu",
-    "ray.util.tracing",
+    "ray.util.tracing.tracing_helper",
     "ray.widgets",
 )
 
@@ -68,6 +76,7 @@ NAMES_LEFT_OUT: dict[str, frozenset[str]] = {
         }
     ),
     "ray.exceptions": frozenset({"RAY_EXCEPTION_TYPES"}),
+    "ray.experimental.collective": frozenset({"allgather", "allreduce", "reducescatter"}),
     "ray.serve.api": frozenset({"build", "get_deployment_statuses"}),
     "ray.serve.config": frozenset(
         {
@@ -99,8 +108,37 @@ NAMES_LEFT_OUT: dict[str, frozenset[str]] = {
             "status_info_to_schema",
         }
     ),
+    "ray.air.config": frozenset({"MAX", "MIN", "SampleRange"}),
+    "ray.air.constants": frozenset({"AIR_ENV_VARS"}),
+    "ray.tune.constants": frozenset({"TUNE_ENV_VARS"}),
+    "ray.tune.experiment.trial": frozenset({"DEBUG_PRINT_INTERVAL", "TRIAL_STATE_FILENAME"}),
+    "ray.tune.progress_reporter": frozenset(
+        {"IS_NOTEBOOK", "RemoteReporterMixin", "SKIP_RESULTS_IN_REPORT", "TrialProgressCallback"}
+    ),
+    "ray.tune.resources": frozenset({"json_to_resources", "resources_to_json"}),
+    "ray.tune.schedulers": frozenset({"SCHEDULER_IMPORT"}),
+    "ray.tune.schedulers.pb2": frozenset({"has_sklearn", "import_pb2_dependencies"}),
+    "ray.tune.search": frozenset({"SEARCH_ALG_IMPORT"}),
+    "ray.tune.search.basic_variant": frozenset({"SERIALIZATION_THRESHOLD"}),
+    "ray.tune.search.hebo.hebo_search": frozenset({"SPACE_ERROR_MESSAGE"}),
+    "ray.tune.search.hyperopt.hyperopt_search": frozenset({"HYPEROPT_UNDEFINED_DETAILS"}),
+    "ray.tune.search.optuna.optuna_search": frozenset({"DEFINE_BY_RUN_WARN_THRESHOLD_S"}),
+    "ray.tune.search.sample": frozenset({"RandomState"}),
+    "ray.tune.trainable.function_trainable": frozenset({"NULL_MARKER", "TEMP_MARKER"}),
+    "ray.tune.trainable.trainable": frozenset({"SETUP_TIME_THRESHOLD"}),
     "ray.util.actor_group": frozenset({"ActorConfig", "ActorMetadata"}),
     "ray.util.annotations": frozenset({"AnnotationType"}),
+    "ray.util.client.common": frozenset(
+        {
+            "ClientActorClass",
+            "ClientRemoteFunc",
+            "ClientStub",
+            "OBJECT_TRANSFER_CHUNK_SIZE",
+            "OrderedResponseCache",
+            "ResponseCache",
+        }
+    ),
     "ray.util.debug": frozenset({"Suspect"}),
+    "ray.util.multiprocessing.pool": frozenset({"PoolTaskError"}),
     "ray.util.serialization": frozenset({"StandaloneSerializationContext"}),
 }

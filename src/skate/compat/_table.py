@@ -37,6 +37,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "ray._private": _INSIDE,
     "ray._raylet": ("skate", "skate.compat.parts.core.raylet", "skate.compat.parts.inside"),
     "ray.autoscaler": ("skate.compat.parts.inside",),
+    "ray.autoscaler.sdk": ("skate.compat.parts.core.autoscaler", *UNKNOWN),
     "ray.client_builder": ("skate.client_builder", "skate"),
     "ray.cloudpickle": ("cloudpickle", "skate.compat.parts.core.pickling"),
     "ray.core": _INSIDE,
@@ -203,7 +204,7 @@ _WAY_OUT = "if the program needs it, run it on Ray itself, or `import skate` wit
 
 
 def homes_of(name: str) -> tuple[str, ...] | None:
-    """The modules that `ray.x.y` stands for, or None if skate has nothing for it."""
+    """Return the modules that `ray.x.y` stands for, or None if skate has nothing for it."""
     found = tuple(filter(_exists, _candidates(name)))
     if name in HOMES_OF_TESTS and HOMES_OF_TESTS[name][0] not in found:
         return None  # the helpers are not there: better an error than names without a meaning
@@ -215,8 +216,8 @@ def homes_of(name: str) -> tuple[str, ...] | None:
 
 
 def has_home(name: str, expected: str | None = None) -> bool:
-    """Whether there is an alias `name`; with `expected`, whether it stands for that module, or
-    has a row of its own."""
+    """Return whether there is an alias `name`; with `expected`, whether it stands for that module,
+    or has a row of its own."""
     homes = tuple(filter(_exists, _candidates(name)))
     return bool(homes) and (expected is None or expected in homes or name in HOMES)
 
@@ -230,7 +231,8 @@ def _candidates(name: str) -> tuple[str, ...]:
 
 
 def _package_of(homes: tuple[str, ...]) -> str:
-    """Where modules below these homes are: parts of `compat` only add names to a library."""
+    """Return where modules below these homes are: parts of `compat` only add names to a
+    library."""
     return next((home for home in homes if not home.startswith("skate.compat.")), homes[0])
 
 
@@ -243,17 +245,17 @@ def _exists(name: str) -> bool:
 
 
 def missing_module(name: str) -> str:
-    """The text of the error for a module that skate does not have."""
+    """Return the text of the error for a module that skate does not have."""
     return f"skate has no {name!r}, which the program imports: {_reason(name)}"
 
 
 def missing_name(module: str, name: str) -> str:
-    """The text of the error for a name that skate does not have."""
+    """Return the text of the error for a name that skate does not have."""
     return f"skate has no '{module}.{name}': {_reason(f'{module}.{name}')}"
 
 
 def reason_of(name: str) -> str:
-    """What is told of a name instead of that it is the inside of Ray; "" if there is nothing."""
+    """Return what is told of a name instead of that it is the inside of Ray; "" if nothing is."""
     known = _known_reason(name)
     # What is no helper of tests here is not there with the repository either.
     if known is None or known in REASONS_OF_TESTS.values():

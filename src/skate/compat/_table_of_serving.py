@@ -4,7 +4,9 @@ from __future__ import annotations
 
 _CLIENT = "skate.compat.parts.serving.client"
 _COMMON = ("skate.compat.parts.serving.common",)
-_DEPLOYMENT_CONFIG = "skate.compat.parts.serving.deployment_config"
+# Helpers of Ray's tests, which only add names where skate is installed from its repository.
+_CONFIG_OF_TESTS = "ray_test_helpers.serving_config"
+_SCHEMAS_OF_TESTS = "ray_test_helpers.serving_schemas"
 _CONSTANTS = ("skate.compat.parts.serving.constants",)
 _INSIDE = "skate.compat.parts.inside"
 _REQUEST_ROUTER = ("skate.serve.request_router", _INSIDE)
@@ -18,13 +20,12 @@ HOMES_OF_SERVING: dict[str, tuple[str, ...]] = {
         "skate.serve",
         "skate.compat.parts.serving.starlette_modules",
         "skate.compat.parts.serving.older_deployments",
-        _DEPLOYMENT_CONFIG,
     ),
     "ray.serve._private": ("skate.compat.parts.serving", _INSIDE),
-    "ray.serve._private.api": ("skate.serve", _DEPLOYMENT_CONFIG, _INSIDE),
+    "ray.serve._private.api": ("skate.serve", _SCHEMAS_OF_TESTS, _INSIDE),
     "ray.serve._private.client": (_CLIENT,),
     "ray.serve._private.common": _COMMON,
-    "ray.serve._private.config": (_DEPLOYMENT_CONFIG, "skate.serve.config", _INSIDE),
+    "ray.serve._private.config": (_CONFIG_OF_TESTS, "skate.serve.config", _INSIDE),
     "ray.serve._private.constants": _CONSTANTS,
     "ray.serve._private.http_util": _HTTP_UTIL,
     **dict.fromkeys(
@@ -53,7 +54,7 @@ HOMES_OF_SERVING: dict[str, tuple[str, ...]] = {
     "ray.serve.constants": _CONSTANTS,
     "ray.serve.context": ("skate.serve.context", _CLIENT),
     "ray.serve.dag": ("skate.dag",),
-    "ray.serve.deployment": ("skate.serve._deployment", _DEPLOYMENT_CONFIG),
+    "ray.serve.deployment": ("skate.serve._deployment", _SCHEMAS_OF_TESTS),
     "ray.serve.deployment_graph": (
         "skate.serve.deployment_graph",
         "skate.compat.parts.serving.older_handles",

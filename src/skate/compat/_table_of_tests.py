@@ -13,6 +13,7 @@ _EXAMPLES = ("ray.air.examples", "ray.train.examples")
 
 FOLDERS_OF_TESTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("ray.tests", "ray.data.tests", "ray.serve.tests"), _FOLDER),
+    **dict.fromkeys(("ray.dag.tests", "ray.dag.tests.experimental"), _FOLDER),
     **dict.fromkeys(_EXAMPLES, _FOLDER),
     **{f"{folder}.pytorch": _FOLDER for folder in _EXAMPLES},
 }
@@ -23,6 +24,8 @@ HOMES_OF_TESTS: dict[str, tuple[str, ...]] = {
     "ray._private.state_api_test_utils": (_HELPERS + "state_checks", _INSIDE),
     "ray._private.test_utils": (_HELPERS + "test_utils",),
     "ray.cluster_utils": (_HELPERS + "cluster_utils",),
+    "ray.dag.tests.experimental.actor_defs": (_HELPERS + "graph_actors",),
+    "ray.dashboard.tests.conftest": (_HELPERS + "sessions", _INSIDE),
     "ray.data.tests.conftest": (
         _HELPERS + "data_fixtures",
         _HELPERS + "sessions",

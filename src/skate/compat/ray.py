@@ -18,6 +18,7 @@ from pathlib import Path
 from skate._core.optional_imports import AS_RAY
 from skate.compat._alias import Alias
 from skate.compat._finder import RAY_VERSION, Finder
+from skate.compat._loggers import put_loggers_back, put_loggers_below_those_of_ray
 from skate.compat.parts.inside import Absent
 
 __all__ = ["RAY_VERSION", "install", "is_installed", "uninstall"]
@@ -41,6 +42,7 @@ def install() -> None:
     _put_first("PATH", _COMMANDS)
     os.environ[_PYTHON] = sys.executable
     os.environ[AS_RAY] = "1"
+    put_loggers_below_those_of_ray()
 
 
 def uninstall() -> None:
@@ -52,6 +54,7 @@ def uninstall() -> None:
             del sys.modules[name]
     os.environ.pop(AS_RAY, None)
     os.environ.pop(_PYTHON, None)
+    put_loggers_back()
     _take_out("PYTHONPATH", _FOLDER)
     _take_out("PATH", _COMMANDS)
 
@@ -70,7 +73,7 @@ def _take_out(variable: str, folder: str) -> None:
 
 
 def is_installed() -> bool:
-    """Whether `import ray` means skate in this process."""
+    """Return whether `import ray` means skate in this process."""
     return any(isinstance(finder, Finder) for finder in sys.meta_path)
 
 
@@ -91,7 +94,7 @@ def _check_no_ray() -> None:
 
 
 def _ray_engine() -> str | None:
-    """What chooses the ray engine, if anything does."""
+    """Return what chooses the ray engine, if anything does."""
     from skate.engine import installed_engine
 
     engine = installed_engine()

@@ -34,7 +34,7 @@ class Absent:
         return False  # a switch that does not exist is off
 
     def __mro_entries__(self, bases: tuple[object, ...]) -> tuple[type, ...]:
-        """A class of a program may derive from it; who makes an instance is told."""
+        """Let a class of a program derive from it; who makes an instance is told."""
 
         def refuse(cls: type, *args: object, **kwargs: object) -> NoReturn:
             self()

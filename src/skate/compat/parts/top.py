@@ -28,7 +28,7 @@ __all__ = [
 __version__ = RAY_VERSION
 __commit__ = "skate"
 
-logger = logging.getLogger("skate")
+logger = logging.getLogger("ray")
 
 
 class Language(enum.Enum):
@@ -40,13 +40,13 @@ class Language(enum.Enum):
 
 
 def get_actor(name: str, namespace: str | None = None) -> Any:
-    """Return the handle of a named actor; that of Serve's controller answers to Ray's names."""
+    """Return the handle of a named actor; that of Serve's controller as its clients have it."""
     handle = skate.get_actor(name, namespace)
     if (name, namespace) != ("SERVE_CONTROLLER_ACTOR", "serve"):
         return handle
-    from skate.compat.parts.serving.controller import as_in_ray
+    from skate.compat.parts.serving import client
 
-    return as_in_ray(handle)
+    return client.shown_controller(handle)
 
 
 def java_function(class_name: str, function_name: str) -> NoReturn:

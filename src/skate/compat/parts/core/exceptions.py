@@ -4,7 +4,13 @@
 
 from __future__ import annotations
 
-from skate.exceptions import GetTimeoutError, ObjectLostError, SkateError, SkateSystemError
+from skate.exceptions import (
+    GetTimeoutError,
+    GraphClosedError,
+    ObjectLostError,
+    SkateError,
+    SkateSystemError,
+)
 
 
 class AuthenticationError(SkateError):
@@ -23,19 +29,12 @@ class RpcError(SkateError):
     """A message did not arrive."""
 
 
-class OufOfBandObjectRefSerializationException(SkateError):
-    """References may be pickled by anyone here."""
-
-
 class ReferenceCountingAssertionError(ObjectLostError, AssertionError):
     """An object went before its last reference."""
 
 
-class RayChannelError(SkateSystemError):
-    """A channel of a compiled graph is broken."""
-
-
-# What is waited for too long here is a reference, also of a compiled graph.
+# Compiled graphs have no channels here: they end, and what is waited for is a reference.
+RayChannelError = GraphClosedError
 RayChannelTimeoutError = GetTimeoutError
 
 

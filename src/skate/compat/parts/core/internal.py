@@ -6,4 +6,4 @@ __all__ = ["free"]
 
 
 def free(object_refs: object, local_only: bool = False) -> None:
-    """A hint that the values are not needed any more; they go with their last reference."""
+    """Take a hint that the values are not needed any more; they go with their last reference."""

@@ -14,7 +14,7 @@ class _Table:
         self._rows: dict[tuple[bytes, bytes], bytes] = {}
 
     def put(self, space: bytes, key: bytes, value: bytes, overwrite: bool) -> bool:
-        """Whether it was there before."""
+        """Store a value, and return whether the key was there before."""
         there = (space, key) in self._rows
         if overwrite or not there:
             self._rows[space, key] = value
@@ -27,7 +27,7 @@ class _Table:
         return [key for where, key in self._rows if where == space and key.startswith(prefix)]
 
     def remove(self, space: bytes, keys: list[bytes]) -> int:
-        """How many were there."""
+        """Remove keys, and return how many were there."""
         return sum(self._rows.pop((space, key), None) is not None for key in keys)
 
 
@@ -50,7 +50,7 @@ def _internal_kv_put(
     *,
     namespace: str | bytes | None = None,
 ) -> bool:
-    """Whether the key was there before."""
+    """Store a value, and return whether the key was there before."""
     there = _ask("put", _space(namespace), _checked(key), _bytes(value), overwrite)
     return bool(there)
 
@@ -58,7 +58,7 @@ def _internal_kv_put(
 def _internal_kv_del(
     key: str | bytes, *, del_by_prefix: bool = False, namespace: str | bytes | None = None
 ) -> int:
-    """How many were deleted."""
+    """Delete a key, or all with that prefix, and return how many were deleted."""
     space, wanted = _space(namespace), _checked(key)
     keys = _ask("keys", space, wanted) if del_by_prefix else [wanted]
     return int(_ask("remove", space, keys))

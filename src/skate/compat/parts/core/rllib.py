@@ -1,6 +1,6 @@
 """`ray.rllib`: reinforcement learning is not offered.
 
-Tests of Tune call `_register_all()` for the stand-in "__fake", an algorithm that learns nothing.
+Tests of Tune run the stand-in "__fake", which learns nothing, and make trials of algorithms.
 """
 
 from __future__ import annotations
@@ -56,7 +56,10 @@ class _NotOffered(Trainable):
 
 
 def _register_all() -> None:
-    """Names can be used to make trials, and the stand-in to run them."""
+    """Register names, with which trials can be made, and the stand-in, which can be run."""
     for algorithm in ("A2C", "APPO", "BC", "DQN", "IMPALA", "MARWIL", "PG", "PPO", "SAC"):
         register_trainable(algorithm, _NotOffered)
     register_trainable("__fake", _Fake)
+
+
+_register_all()  # with Ray they are known without a call

@@ -31,7 +31,7 @@ _ACTOR_STATES = ("DEPENDENCIES_UNREADY", "PENDING_CREATION", "ALIVE", "RESTARTIN
 def actors(
     actor_id: str | None = None, job_id: Any = None, actor_state_name: str | None = None
 ) -> dict[str, Any]:
-    """Id -> description in the words of Ray's tables; that of one actor, with `actor_id`.
+    """Return id -> description in the words of Ray's tables; that of one actor, with `actor_id`.
 
     Args:
         actor_id: Of the only actor to describe.
@@ -69,27 +69,27 @@ def _in_tables_words(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def current_node_id() -> str:
-    """The name of the resource that only this machine has."""
+    """Return the name of the resource that only this machine has."""
     return f"node:{get_node_ip_address()}"
 
 
 def node_ids() -> list[str]:
-    """`current_node_id` of all machines."""
+    """Return `current_node_id` of all machines."""
     return [f"node:{node['NodeManagerAddress']}" for node in nodes()]
 
 
 def total_resources_per_node() -> dict[str, dict[str, float]]:
-    """Id of the one node -> what it has."""
+    """Return the id of the one node -> what it has."""
     return {node["NodeID"]: cluster_resources() for node in nodes()}
 
 
 def available_resources_per_node() -> dict[str, dict[str, float]]:
-    """Id of the one node -> what is free."""
+    """Return the id of the one node -> what is free."""
     return {node["NodeID"]: available_resources() for node in nodes()}
 
 
 def placement_group_table(placement_group_id: Any = None) -> dict[str, Any]:
-    """The state of the group with that id, or with None that of every group by its id."""
+    """Return the state of the group with that id, or with None that of every group by its id."""
     table = current_engine().placement_group_table()
     return table if placement_group_id is None else table.get(placement_group_id.hex(), {})
 

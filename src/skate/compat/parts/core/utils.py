@@ -15,11 +15,11 @@ from skate._core.machine import memory, memory_gauge
 
 
 def reset_ray_address() -> None:
-    """No address of an earlier session is kept."""
+    """Do nothing: no address of an earlier session is kept."""
 
 
 def get_ray_temp_dir() -> str:
-    """The folder for what is to be gone one day."""
+    """Return the folder for what is to be gone one day."""
     return tempfile.gettempdir()
 
 
@@ -46,18 +46,18 @@ def get_num_cpus() -> int:
 
 
 def get_system_memory() -> int:
-    """Bytes."""
+    """Return the memory that there is, in bytes."""
     return memory()
 
 
 def get_used_memory() -> int:
-    """Bytes; 0 where the system does not tell."""
+    """Return the memory in use, in bytes; 0 where the system does not tell."""
     use = memory_gauge().read()
     return use.used if use is not None else 0
 
 
 def estimate_available_memory() -> int:
-    """Bytes."""
+    """Return the memory that is not in use, in bytes."""
     return memory() - get_used_memory()
 
 
@@ -75,7 +75,7 @@ background_tasks: set[asyncio.Task[Any]] = set()
 
 
 def get_or_create_event_loop() -> asyncio.AbstractEventLoop:
-    """The loop that runs, or else the one of this thread, made if need be."""
+    """Return the loop that runs, or else the one of this thread, made if need be."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:

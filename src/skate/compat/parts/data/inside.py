@@ -39,7 +39,7 @@ class ArrowBlockAccessor(BlockAccessor):
 
     @staticmethod
     def numpy_to_block(batch: object) -> Any:
-        """The block of a dictionary of arrays."""
+        """Make the block of a dictionary of arrays."""
         return block_of_batch(batch)
 
 
@@ -51,7 +51,7 @@ class DelegatingBlockBuilder:
         self._rows: list[Any] = []
 
     def add(self, item: object) -> None:
-        """One more row."""
+        """Add one more row."""
         self._rows.append(item)
 
     def add_batch(self, batch: object) -> None:
@@ -75,12 +75,12 @@ class DelegatingBlockBuilder:
 
 
 def _ref_bundles_iterator_to_block_refs_list(bundles: Any) -> list[object]:
-    """The references of all blocks."""
+    """List the references of all blocks."""
     return [ref for bundle in bundles for ref in bundle.block_refs]
 
 
 def eval_expr(expr: Any, block: Any) -> Any:
-    """An expression's value for a table or a data frame, as a column of the same library."""
+    """Compute an expression for a table or a data frame, as a column of the same library."""
     result = expr.evaluate(block_of_batch(block))
     if not hasattr(result, "to_pandas"):
         return result.as_py()
@@ -92,12 +92,12 @@ class ExpressionEvaluator:
 
     @staticmethod
     def get_filters(expression: str) -> Any:
-        """The condition as pyarrow knows it, for the readers of files."""
+        """Return the condition as pyarrow knows it, for the readers of files."""
         return parse(expression).to_pyarrow()
 
     @staticmethod
     def parse_native_expression(expression: str) -> Any:
-        """The condition as an expression on columns."""
+        """Return the condition as an expression on columns."""
         return parse(expression)
 
 
@@ -113,18 +113,18 @@ def _check_import(obj: object, *, module: str, package: str) -> None:
 
 
 def get_pyarrow_version() -> Any:
-    """The version of pyarrow that is installed."""
+    """Return the version of pyarrow that is installed."""
     return _version(import_module("pyarrow").__version__)
 
 
 def unify_schemas(schemas: Any, *, promote_types: bool = True) -> Any:
-    """The schema that rows of all of them fit; types are promoted in any case."""
+    """Return the schema that rows of all of them fit; types are promoted in any case."""
     first, *rest = schemas
     return first if all(schema is first for schema in rest) else common_schema([first, *rest])
 
 
 def unify_tensor_arrays(arrs: Any) -> list[Any]:
-    """Columns of tensors, brought to one type."""
+    """Bring columns of tensors to one type."""
     whole, starts = concat_tensor_arrays(arrs), [0]
     for array in arrs:
         starts.append(starts[-1] + len(array))
@@ -132,24 +132,24 @@ def unify_tensor_arrays(arrs: Any) -> list[Any]:
 
 
 def concat_tensor_arrays(arrays: Any) -> Any:
-    """Columns of tensors one after the other, of one shape or of several."""
+    """Put columns of tensors one after the other, of one shape or of several."""
     column = concat([pa.table({"data": array}) for array in arrays])["data"]
     return column.combine_chunks()
 
 
 def is_nan(value: object) -> bool:
-    """Whether it is a number that is none."""
+    """Return whether it is a number that is none."""
     return isinstance(value, float) and value != value
 
 
 def is_null(value: object) -> bool:
-    """Whether it is None or no number."""
+    """Return whether it is None or no number."""
     return value is None or is_nan(value)
 
 
 def rows_same(actual: object, expected: object) -> bool:
-    """Whether two frames have the same rows, in whatever order; of numbers the value counts, not
-    the type, and not the last digits."""
+    """Return whether two frames have the same rows, in whatever order; of numbers the value
+    counts, not the type, and not the last digits."""
     testing = import_module("pandas.testing")
     try:
         testing.assert_frame_equal(_ordered(actual), _ordered(expected))
@@ -159,14 +159,15 @@ def rows_same(actual: object, expected: object) -> bool:
 
 
 def _ordered(frame: Any) -> object:
-    """The frame with its columns and its rows in an order that follows from their values."""
+    """Order the frame's columns and its rows by what follows from their values."""
     names = sorted(frame.columns)
     rows = [list(map(_plain, row)) for row in frame[names].itertuples(index=False, name=None)]
     return import_module("pandas").DataFrame(sorted(rows, key=repr), columns=names, dtype=object)
 
 
 def _plain(value: object) -> Any:
-    """The value as others of the same meaning are, too: numbers as floats, arrays as lists."""
+    """Return the value as others of the same meaning are, too: numbers as floats, arrays as
+    lists."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, (list, tuple)):
@@ -181,18 +182,18 @@ def _plain(value: object) -> Any:
 
 
 def _unwrap_protocol(path: object) -> str:
-    """A path without its protocol."""
+    """Return a path without its protocol."""
     return str(path).partition("://")[2] or str(path)
 
 
 def _has_file_extension(path: str, extensions: list[str] | None) -> bool:
-    """Whether a path ends with one of these, in capitals or not; a query behind it is left out."""
+    """Return whether a path ends with one of these, in capitals or not, and without its query."""
     ends = tuple(f".{each.lower().lstrip('.')}" for each in extensions or ())
     return extensions is None or path.partition("?")[0].lower().endswith(ends)
 
 
 def _resolve_paths_and_filesystem(paths: Any, filesystem: object = None) -> tuple[list[str], Any]:
-    """Paths as their file system has them; those of this machine as they were written."""
+    """Return paths as their file system has them; those of this machine as they were written."""
     given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     found = [resolve(path, filesystem) for path in given]
     texts = [os.fspath(path) for path in given]

@@ -8,7 +8,7 @@ from skate.data.preprocessors.text import _bucket
 
 
 def simple_hash(value: object, num_features: int) -> int:
-    """A number below `num_features`, the same in every process."""
+    """Return a number below `num_features`, the same in every process."""
     return _bucket(str(value), num_features)
 
 

@@ -11,18 +11,23 @@ from typing import Any
 
 import skate
 from skate import serve
-from skate.compat.parts.serving.controller import as_in_ray
 from skate.serve import _client
 from skate.serve._application.config_files import spec_of
 from skate.serve._application.specs import ApplicationSpec
 from skate.serve.exceptions import SkateServeError
 
 
+def shown_controller(controller: Any) -> Any:
+    """Return the controller as programs are given it: as it is, unless helpers of Ray's tests are
+    imported, which put a function here whose controllers answer Ray's questions, too."""
+    return controller
+
+
 class ServeControllerClient:
     """The running instance, under the names of Ray's client."""
 
     def __init__(self, controller: Any) -> None:
-        self._controller = as_in_ray(controller)
+        self._controller = shown_controller(controller)
 
     @property
     def http_config(self) -> Any:
@@ -129,7 +134,7 @@ class ServeControllerClient:
         await serve.shutdown_async()
 
     def shutdown_cached_handles(self) -> None:
-        """Handles of skate hold nothing that would have to be given back."""
+        """Do nothing: handles of skate hold nothing that would have to be given back."""
 
     async def shutdown_cached_handles_async(self) -> None:
         await asyncio.sleep(0)
@@ -149,12 +154,12 @@ def _built(config: Any) -> tuple[list[ApplicationSpec], dict[str, str]]:
 def get_global_client(
     _health_check_controller: bool = False, raise_if_no_controller_running: bool = True
 ) -> ServeControllerClient | None:
-    """The client of the running instance."""
+    """Return the client of the running instance."""
     found = _client.find() if skate.is_initialized() else None
     if found is not None:
         return ServeControllerClient(found.controller)
     if raise_if_no_controller_running:
-        raise SkateServeError("There is no Serve instance running: serve.start() starts one.")
+        raise SkateServeError("no Serve instance is running: serve.start() starts one")
     return None
 
 
@@ -162,7 +167,7 @@ _get_global_client = get_global_client
 
 
 def _set_global_client(client: object) -> None:
-    """Nothing to set: the instance that runs is the client's."""
+    """Do nothing: the instance that runs is the client's."""
 
 
 def _connect(raise_if_no_controller_running: bool = True) -> ServeControllerClient | None:

@@ -10,6 +10,7 @@ SERVE_NAMESPACE = NAMESPACE
 SERVE_CONTROLLER_NAME = CONTROLLER
 SERVE_PROXY_NAME = "SERVE_PROXY_ACTOR"
 SERVE_LOGGER_NAME = "skate.serve"
+SERVE_DEPLOYMENT_ACTOR_PREFIX = "SERVE_DEPLOYMENT_ACTOR::"
 
 SERVE_MULTIPLEXED_MODEL_ID = "serve_multiplexed_model_id"
 SERVE_SESSION_ID = "x-session-id"
@@ -42,7 +43,7 @@ RECONFIGURE_METHOD = "reconfigure"
 
 
 def __getattr__(name: str) -> Absent:
-    """The switches of Ray's own machinery: off."""
+    """Return what stands for a switch of Ray's own machinery: off."""
     if name.startswith("__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return Absent(f"ray.serve._private.constants.{name}")

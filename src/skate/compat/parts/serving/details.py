@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from enum import Enum
 from typing import Any
 
@@ -9,9 +10,10 @@ from pydantic import BaseModel, Field
 
 import skate
 from skate import serve
-from skate.compat.parts.serving.controller import docs_path
+from skate.exceptions import SkateError
+from skate.serve import _client
 from skate.serve._application.options import DeploymentOptions
-from skate.serve._identity import CONTROLLER, DeploymentID, ReplicaID
+from skate.serve._identity import CONTROLLER, NAMESPACE, DeploymentID, ReplicaID
 from skate.serve._status import (
     ApplicationStatus,
     DeploymentStatus,
@@ -176,7 +178,7 @@ def _application(
         status=overview.status,
         message=overview.message,
         last_deployed_time_s=overview.last_deployed_time_s,
-        docs_path=docs_path(name),
+        docs_path=_docs_path(name, rows),
         deployed_app_config=config,
         source=source,
         deployments={
@@ -185,6 +187,22 @@ def _application(
             if (id := DeploymentID(each, name)) in options
         },
     )
+
+
+def _docs_path(app: str, rows: dict[str, Any]) -> str | None:
+    """Return where an application documents itself, if a replica answers that does."""
+    ingress = skate.get(_client.connect().controller.ingress_of.remote(app))
+    for actor in _replicas(DeploymentID(ingress or "", app), rows):
+        with suppress(SkateError, ValueError):  # it is gone, or not complete
+            replica: Any = skate.get_actor(actor, namespace=NAMESPACE)
+            told: str | None = skate.get(replica.describe.remote()).docs_path
+            return told
+    return None
+
+
+def _replicas(id: DeploymentID, rows: dict[str, Any]) -> dict[str, Any]:
+    prefix = ReplicaID("", id).actor_name
+    return {actor: row for actor, row in rows.items() if actor.startswith(prefix)}
 
 
 def _deployment(
@@ -198,8 +216,7 @@ def _deployment(
             state=ReplicaState.RUNNING if row["state"] == "ALIVE" else ReplicaState.STARTING,
             pid=row["pid"],
         )
-        for actor, row in rows.items()
-        if actor.startswith(prefix)
+        for actor, row in _replicas(id, rows).items()
     ]
     going = sum(n for state, n in overview.replica_states.items() if state != "STOPPING")
     return DeploymentDetails(

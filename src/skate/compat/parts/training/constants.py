@@ -55,22 +55,22 @@ COPY_DIRECTORY_CHECKPOINTS_INSTEAD_OF_MOVING_ENV = (
 
 
 def _get_ray_train_session_dir() -> str:
-    """Where workers of training have their working directories, where they have one."""
+    """Return where workers of training have their working directories, where they have one."""
     return os.path.join(skate.get_runtime_context().get_temp_dir(), "artifacts")
 
 
 def is_v2_enabled() -> bool:
-    """Today's training is the only one."""
+    """Return True: today's training is the only one."""
     return True
 
 
 def get_env_vars_to_propagate() -> dict[str, str]:
-    """Workers have all variables of the program anyway."""
+    """Return nothing: workers have all variables of the program anyway."""
     return {}
 
 
 def __getattr__(name: str) -> str:
-    """`SOMETHING_ENV_VAR` is the variable RAY_TRAIN_SOMETHING, and so is `SOMETHING_ENV`."""
+    """Return the variable RAY_TRAIN_SOMETHING for `SOMETHING_ENV_VAR`, and for `SOMETHING_ENV`."""
     if name.endswith(("_ENV", "_ENV_VAR")):
         return f"RAY_TRAIN_{name.removesuffix('_VAR').removesuffix('_ENV')}"
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

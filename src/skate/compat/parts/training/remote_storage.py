@@ -24,12 +24,12 @@ __all__ = [
 
 
 def is_non_local_path_uri(uri: str) -> bool:
-    """Whether it is the address of something elsewhere."""
+    """Return whether it is the address of something elsewhere."""
     return urlparse(uri).scheme not in ("", "file")
 
 
 def get_fs_and_path(uri: str) -> tuple[Any, str]:
-    """The file system, and the path there."""
+    """Return the file system, and the path there."""
     folder = folder_at(uri)
     return folder.filesystem, folder.path
 
@@ -65,7 +65,7 @@ def delete_at_uri(uri: str) -> None:
 
 
 def list_at_uri(uri: str) -> list[str]:
-    """The names in a folder; none, if it is not there."""
+    """List the names in a folder; none, if it is not there."""
     folder = folder_at(uri)
     return folder.names() if folder.exists() else []
 

@@ -54,7 +54,7 @@ class StorageContext(Storage):
 
 
 def get_fs_and_path(storage_path: object, storage_filesystem: object = None) -> tuple[Any, str]:
-    """The file system of a place, and the path on it."""
+    """Return the file system of a place, and the path on it."""
     place = folder_at(storage_path, storage_filesystem)
     return place.filesystem, place.path
 
@@ -85,7 +85,7 @@ def _upload_to_fs_path(local_path: str, fs: Any, fs_path: str, exclude: object =
 
 
 def _list_at_fs_path(fs: Any, fs_path: str) -> list[str]:
-    """The names in a folder; none if it is not there."""
+    """List the names in a folder; none if it is not there."""
     from pyarrow.fs import FileSelector
 
     selector = FileSelector(fs_path, allow_not_found=True)

@@ -7,10 +7,24 @@ from typing import Any
 
 import torch
 
-from skate.train.torch._devices import get_devices
+import skate
+from skate._run.session import in_session
+from skate.train.torch import _devices
 from skate.train.torch.torch_checkpoint import without_wrapper
 
 __all__ = ["contains_tensor", "get_devices", "load_torch_model"]
+
+
+def get_devices() -> list[torch.device]:
+    """Return the devices of this process, also where nothing is trained: the GPUs that the task or
+    actor was given, or the CPU."""
+    if in_session():
+        return _devices.get_devices()
+    if not torch.cuda.is_available():
+        return [torch.device("cpu")]
+    return [torch.device("cuda", number) for number in range(len(skate.get_gpu_ids()))] or [
+        torch.device("cpu")
+    ]
 
 
 def load_torch_model(

@@ -33,7 +33,7 @@ class URI:
         return self._at(posixpath.dirname(self._path))
 
     def rstrip_subpath(self, subpath: Path) -> URI:
-        """Without these last folders."""
+        """Return it without these last folders."""
         end = posixpath.normpath(str(subpath)).strip("/")
         if self._path != end and not self._path.endswith(f"/{end}"):
             raise ValueError(f"{self} does not end in {end!r}")
@@ -57,5 +57,5 @@ class URI:
 
 
 def is_uri(path: str) -> bool:
-    """Whether it has a scheme."""
+    """Return whether it has a scheme."""
     return bool(urlparse(path).scheme)

@@ -24,23 +24,28 @@ _UNKNOWN: dict[str, Any] = dict.fromkeys(
 @functools.wraps(_session.report, assigned=("__doc__",))  # it is pickled by its own name
 def report(*args: Any, **kwargs: Any) -> None:
     """Report metrics, and perhaps a checkpoint, of a trial; see `skate.tune.report`."""
-    if not _is_outside("report"):
+    if not is_outside("report"):
         _session.report(*args, **kwargs)
 
 
 def get_checkpoint() -> Checkpoint | None:
     """Return the checkpoint that the trial is to go on from, if there is one."""
-    return None if _is_outside("get_checkpoint") else _session.get_checkpoint()
+    return None if is_outside("get_checkpoint") else _session.get_checkpoint()
 
 
 def get_context() -> TrainContext:
     """Return who and where this trial is; outside of one, a context that knows neither."""
-    if _is_outside("get_context"):
+    if is_outside("get_context"):
         return TrainContext(SessionInfo(**_UNKNOWN))
     return _session.get_context()
 
 
-def _is_outside(name: str) -> bool:
+def is_outside(name: str) -> bool:
+    """Return whether there is no run; then the caller of the caller is warned.
+
+    Args:
+        name: The function that was called.
+    """
     try:
         _session.current(name)
     except _session.SessionMisuseError:

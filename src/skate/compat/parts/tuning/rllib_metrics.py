@@ -11,7 +11,7 @@ LEARNER_RESULTS = "learners"
 
 
 def __getattr__(name: str) -> str:
-    """`EPISODE_RETURN_MEAN` is "episode_return_mean"."""
+    """Return "episode_return_mean" for `EPISODE_RETURN_MEAN`, and others likewise."""
     if not name.isupper():
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return name.lower()

@@ -46,10 +46,10 @@ def _ends_well(
 
 
 def is_nan(value: object) -> bool:
-    """Whether it is a number that is none."""
+    """Return whether it is a number that is none."""
     return isinstance(value, float) and math.isnan(value)
 
 
 def is_nan_or_inf(value: object) -> bool:
-    """Whether it is no finite number."""
+    """Return whether it is no finite number."""
     return isinstance(value, float) and not math.isfinite(value)

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import skate
+
 
 class _Client:
+    """What a client offers is what the library does."""
+
+    _connected = False  # by `ray_client_helpers` only
+
     def is_connected(self) -> bool:
-        return False
+        return self._connected
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(skate, name)
 
 
 ray = _Client()

@@ -1,15 +1,17 @@
-"""The controller as Ray's tests ask it: `client._controller`."""
+"""The controller as Ray's tests ask it: `client._controller`.
+
+Importing this module lets clients, and `ray.get_actor`, give out controllers that answer.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 import skate
 from skate import serve
 from skate.actor import ActorHandle
-from skate.exceptions import SkateError
+from skate.compat.parts.serving import client as client_of_ray
 from skate.serve import _client
 from skate.serve._identity import CONTROLLER, NAMESPACE, DeploymentID, ReplicaID
 from skate.serve._status import ReplicaState
@@ -107,9 +109,7 @@ def _own_details() -> Any:
 
 
 def _all_details(source: object = None) -> dict[str, Any]:
-    from skate.compat.parts.serving.client import get_global_client
-
-    client = get_global_client()
+    client = client_of_ray.get_global_client()
     assert client is not None
     return client.get_serve_details()
 
@@ -121,15 +121,8 @@ def _deployment_details(app_name: str, deployment_name: str) -> Any:
     return DeploymentDetails(**found)
 
 
-def docs_path(name: str) -> str | None:
-    """Return where an application documents itself, if a replica answers that does."""
-    ingress = skate.get(_client.connect().controller.ingress_of.remote(name))
-    for replica in _running_replicas()[DeploymentID(ingress or "", name)]:
-        actor: Any = replica.actor_handle
-        with suppress(SkateError):  # it is gone, or not complete
-            told: str | None = skate.get(actor.describe.remote()).docs_path
-            return told
-    return None
+def _docs_path(app_name: str) -> Any:
+    return _all_details()["applications"][app_name]["docs_path"]
 
 
 def _deployment_ids() -> list[DeploymentID]:
@@ -146,7 +139,7 @@ _QUESTIONS: dict[str, Callable[..., Any]] = {
     "_get_replica_ranks_mapping": _ranks,
     "check_alive": _nothing,
     "get_actor_details": _own_details,
-    "get_docs_path": docs_path,
+    "get_docs_path": _docs_path,
     "get_deployment_details": _deployment_details,
     "get_pid": _pid,
     "get_root_url": serve.http_address,
@@ -173,3 +166,6 @@ class RayController(ActorHandle[Any]):
 
 def as_in_ray(controller: ActorHandle[Any]) -> RayController:
     return RayController(controller._ref, controller._meta)
+
+
+client_of_ray.shown_controller = as_in_ray

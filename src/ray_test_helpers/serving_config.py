@@ -1,7 +1,7 @@
-"""`Deployment._deployment_config`, and deployments as schemas and back: what Ray's tests look at.
+"""`ray.serve._private.config`: the options of deployments as Ray's tests look at them.
 
-Importing this module, as `import ray.serve` does, lets deployments have the first, and routers of
-handles `_asyncio_router`, by which tests find replicas.
+Importing this module lets deployments have `_deployment_config`, and routers of handles
+`_asyncio_router`, by which tests find replicas. Programs that import `ray.serve` do not.
 """
 
 from __future__ import annotations
@@ -9,18 +9,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from skate.serve._application.config_files import built
 from skate.serve._application.options import check, resolve
 from skate.serve._deployment import Deployment
 from skate.serve._identity import ReplicaID
 from skate.serve._routing.router import Router
 from skate.serve.request_router import RunningReplica
 
-call_user_app_builder_with_args_if_necessary = built
-
-__all__ = ["DeploymentConfig", "deployment_to_schema", "schema_to_deployment"]
-
-_NOT_IN_SCHEMAS = ("name", "route_prefix", "version", "max_constructor_retry_count")
+__all__ = ["DeploymentConfig"]
 
 
 class DeploymentConfig:
@@ -110,22 +105,3 @@ class AsyncioRouter:
 
 
 Router._asyncio_router = property(AsyncioRouter)  # type: ignore[attr-defined]
-
-
-def deployment_to_schema(deployment: Deployment) -> Any:
-    """Return the schema that a config file would have for a deployment."""
-    from skate.serve.schema import DeploymentSchema, RayActorOptionsSchema
-
-    given = {k: v for k, v in deployment._given.items() if k not in _NOT_IN_SCHEMAS}
-    if given.get("ray_actor_options") is not None:
-        given["ray_actor_options"] = RayActorOptionsSchema(**given["ray_actor_options"])
-    return DeploymentSchema(name=deployment.name, **given)
-
-
-def schema_to_deployment(schema: Any) -> Deployment:
-    """Return a deployment with the options of a schema, and without code."""
-    return Deployment(schema.name, _no_code, check(schema.options()))
-
-
-def _no_code(*args: object) -> None:
-    """Stand for the code of a deployment that only has options."""
