@@ -14,6 +14,7 @@ installed, else as many random ones of the same size.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import resource
@@ -29,9 +30,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.alone import compile_modules
 from benchmarks.data_growth import passes_by_gigabytes, seconds_by_files
 from benchmarks.fashion_mnist import fashion_images
-from benchmarks.rows import Goal, Row, at_least, at_most, share_of, times_ray
+from benchmarks.rows import Goal, Row, at_most, share_of, times_ray
 from benchmarks.timing import timed
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -52,8 +54,8 @@ TABLE = (
         (times_ray(4), share_of("bare", 0.8)), ("ray", "bare", "loader")),
     Row("small_files", "10,000 parquet files of 4 KB, map_batches", "files/s",
         (times_ray(10), share_of("bare", 0.5)), ("ray", "bare")),
-    Row("first_pass", "parquet, map_batches: the first pass / the third", "x",
-        (at_least(0.5, "x"),), ("ray",)),
+    Row("first_pass", "parquet, map_batches: the first pass / a warm one", "x",
+        (at_most(2, "x"),), ("ray",), less_is_better=True),
     Row("memory", "peak of a pass over 10 GB, over the baseline", "MB",
         (at_most(1024, "MB"),), (), less_is_better=True),
 )  # fmt: skip
@@ -218,15 +220,24 @@ def one(system: str, name: str, folder: Path) -> float:
     if name == "small_files":
         return files_per_second(system)
     if name == "first_pass":
-        work = work_of(system, "map_batches", folder)
-        first, _, third = timed(work), timed(work), timed(work)
-        return third / first
+        return first_over_warm(system, folder)
     units = IMAGES if name == "inference" else ROWS
     work = work_of(system, name, folder)
     if name == "inference":  # the start of actors and the loading of the model are part of it
         return units / timed(work)
     work()
     return units / min(timed(work) for _ in range(REPEATS))
+
+
+def first_over_warm(system: str, folder: Path) -> float:
+    """Of the passes alone, in a program that imports pandas too before it writes its plan."""
+    data = library(system)
+    importlib.import_module("pandas")
+    first, *warm = (
+        timed(data.read_parquet(str(folder)).map_batches(double).materialize)
+        for _ in range(1 + REPEATS)
+    )
+    return first / min(warm)
 
 
 def files_per_second(system: str) -> float:
@@ -238,18 +249,23 @@ def files_per_second(system: str) -> float:
 
 
 def work_of(system: str, name: str, folder: Path) -> Work:
+    if system in ("skate", "ray"):
+        return on_library(library(system), name, folder)
+    return with_loader if system == "loader" else by_hand(name, folder)
+
+
+def library(system: str) -> Any:
+    """skate.data or ray.data, begun as its own guide says."""
     if system == "skate":
         import skate.data
 
-        return on_library(skate.data, name, folder)
-    if system == "ray":
-        import ray
-        import ray.data
+        return skate.data
+    import ray
+    import ray.data
 
-        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-        ray.data.DataContext.get_current().enable_progress_bars = False
-        return on_library(ray.data, name, folder)
-    return with_loader if system == "loader" else by_hand(name, folder)
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    return ray.data
 
 
 def main() -> None:
@@ -266,6 +282,7 @@ def main() -> None:
     if options.growth:
         report_growth()
         return
+    compile_modules()
     with tempfile.TemporaryDirectory() as folder:
         write_tables(Path(folder))
         for row in TABLE:

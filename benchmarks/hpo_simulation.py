@@ -119,6 +119,7 @@ class SkateSearch(Search):
     ) -> None:
         from skate import tune
         from skate.train import RunConfig
+        from skate.tune.execution.experiment_group import ExperimentGroup
         from skate.tune.execution.launch import new_controller
         from skate.tune.experiment import Experiment
 
@@ -138,7 +139,9 @@ class SkateSearch(Search):
             seed=seed,
             max_concurrent_trials=most_live,
         )
-        self._controller = new_controller(experiment, tuning, RunConfig(), {"CPU": PLACES})
+        self._controller = new_controller(
+            ExperimentGroup([experiment]), tuning, RunConfig(), {"CPU": PLACES}
+        )
 
     def _perform(self, steps: Any) -> Any:
         """Pass over the effects, which are files and callbacks; return what has come of them."""

@@ -275,12 +275,12 @@ def bare(folder: Path) -> None:
 
 
 def prepared(folder: Path, system: str) -> None:
-    """Import and write what the system needs, before the clock starts."""
-    import torch  # noqa: F401
-
+    """Import, in the order of a sorted block, and write what the system needs, before the clock
+    starts."""
     __import__(
         {"skate": "skate.data", "ray": "ray.data", "spdl": "spdl.pipeline"}.get(system, "PIL")
     )
+    __import__("torch")
     writers = {"litdata": ("chunks", write_chunks), "webdataset": ("shards", write_shards)}
     if system in writers:
         name, write = writers[system]

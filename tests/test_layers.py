@@ -71,7 +71,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "logging_config": {"skate"},
     "util": {"_core", "engine", "exceptions", "job_submission", "skate"},
     "experimental": {"_core", "engine", "util"},
-    "dag": {"_core", "_facade"},
+    "dag": {"_core", "_facade", "exceptions"},
     "data": FACADE,
     "serve": FACADE,
     "_run": FACADE,

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import re
 import threading
+import traceback
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import skate
 from skate import data, serve, train, tune, util
 from skate.util.collective import register_collective_backend
 from skate.util.queue import Queue
+
+MOST_OWN_FRAMES = 6
+_SKATE = os.path.dirname(skate.__file__)
 
 pytestmark = [pytest.mark.engines("inline"), pytest.mark.usefixtures("engine", "folder")]
 
@@ -81,6 +88,32 @@ def rows(n: int = 3) -> Any:
     return data.range(n)
 
 
+def own_frames(shown: traceback.TracebackException) -> list[traceback.FrameSummary]:
+    """Return the frames of skate; none where it called code of the user's."""
+    users = [frame for frame in shown.stack[1:] if frame.filename == __file__]
+    own = [frame for frame in shown.stack if frame.filename.startswith(_SKATE)]
+    return [] if len(users) > 1 or (users and shown.stack[0].filename != __file__) else own
+
+
+def shift_a_batch(batch: dict[str, Any]) -> dict[str, Any]:
+    return {"x": batch["ids"]}
+
+
+@skate.remote
+def changes_its_argument(values: Any) -> Any:
+    values += 1
+    return values
+
+
+class Uncallable:
+    def run(self, batch: Any) -> Any:
+        return batch
+
+
+def returns_a_number(config: dict[str, Any]) -> float:
+    return float(config["x"])
+
+
 # What is done, the type of the error, words that name the cause, words that name the way out.
 MISTAKES: list[tuple[str, Callable[[], Any], type[Exception], str, str]] = [
     ("call a task", lambda: add(1), TypeError, "cannot be called directly", "add.remote("),
@@ -96,6 +129,8 @@ MISTAKES: list[tuple[str, Callable[[], Any], type[Exception], str, str]] = [
      lambda: data.read_csv("example://iris.csv", sep=";"),  # type: ignore[call-arg]
      TypeError, "['sep']", "parse_options="),
     ("get a tuple", lambda: skate.get((skate.put(1),)), ValueError, "got tuple", "make it a list"),
+    ("get a dictionary", lambda: skate.get({"a": skate.put(1)}),  # type: ignore[call-overload]
+     ValueError, "got dict", "list(refs.values())"),
     ("get nested", lambda: skate.get([[skate.put(1)]]), TypeError, "item 0 is list", "flatten"),
     ("get a handle", lambda: skate.get(Counter.remote()), ValueError, "got the handle", "methods"),
     ("put a reference", lambda: skate.put(skate.put(1)), TypeError, "reference already", "[ref]"),
@@ -116,6 +151,8 @@ MISTAKES: list[tuple[str, Callable[[], Any], type[Exception], str, str]] = [
      TypeError, "cannot be iterated", "num_returns=n"),
     ("option misspelt", lambda: add.options(num_cpu=1),
      ValueError, "'num_cpu'", "Did you mean num_cpus"),
+    ("option of nothing", lambda: skate.remote(timeout=3),
+     ValueError, "'timeout'", "Allowed are: accelerator_type"),
     ("option of the other kind", lambda: add.options(max_restarts=1),
      ValueError, "max_restarts", "actor classes"),
     ("negative CPUs", lambda: add.options(num_cpus=-1), ValueError, "got -1", "at least 0"),
@@ -132,6 +169,39 @@ MISTAKES: list[tuple[str, Callable[[], Any], type[Exception], str, str]] = [
      RuntimeError, "runs already", "ignore_reinit_error"),
     ("init misspelt", lambda: skate.init(num_cpu=3),
      Exception, "'num_cpu'", "did you mean num_cpus"),
+    ("option among the arguments", lambda: add.remote(1, num_cpus=2),
+     TypeError, "'num_cpus'", "add.options(num_cpus=...)"),
+    ("look at an actor", lambda: Counter.remote().total,
+     AttributeError, "'total'", "a method of the class can return"),
+    ("a batch of other columns", lambda: rows().map_batches(shift_a_batch).take_all(),
+     KeyError, "'ids'", "the columns ['id']"),
+    ("batch size misspelt", lambda: rows().map_batches(shift_a_batch, batchsize=2),
+     ValueError, "'batchsize'", "'batch_size'"),
+    ("sort by another column", lambda: rows().sort("ids").take_all(),
+     KeyError, "'ids'", "did you mean 'id'"),
+    ("write over a file", lambda: rows().write_parquet(__file__),
+     FileExistsError, "is a file", "the path of a folder"),
+    ("return a number to a search",
+     lambda: tune.run(returns_a_number, config={"x": 1}, metric="loss", mode="min", verbose=0),
+     ValueError, "'loss'", "return {'loss': value}"),
+    ("change an argument", lambda: skate.get(changes_its_argument.remote(np.zeros(3))),
+     ValueError, "read-only", "values.copy()"),
+    ("a class that cannot be called", lambda: rows().map_batches(Uncallable),
+     TypeError, "has no method __call__", "define it"),
+    ("join with what has no such key",
+     lambda: rows().join(data.from_items([{"number": 1}]), on="id").take_all(),
+     KeyError, "['number']", "right_on="),
+    ("configuration of a trainer misspelt",
+     lambda: train.DataParallelTrainer(loop, loop_config={}),  # type: ignore[call-arg]
+     TypeError, "'loop_config'", "mean train_loop_config"),
+    ("space of a search misspelt", lambda: tune.Tuner(loop, params={}),  # type: ignore[call-arg]
+     TypeError, "'params'", "mean param_space"),
+    ("ask for the best of a metric that is not there",
+     lambda: tuned().get_best_result("los", "min"),
+     RuntimeError, "metric: los", "reported were ['loss']"),
+    ("number of trials in the words of Optuna",
+     lambda: tune.TuneConfig(n_trials=3),  # type: ignore[call-arg]
+     TypeError, "'n_trials'", "num_samples"),
     ("kill a task", lambda: skate.kill(add.remote(1)), ValueError, "ObjectRef", "cancel()"),
     ("cancel an actor", lambda: skate.cancel(Counter.remote()), TypeError, "Counter", "kill()"),
     ("time as text", lambda: skate.get(skate.put(1), timeout="1"),
@@ -253,6 +323,22 @@ def test_a_mistake(
     message = str(caught.value)
     assert cause in message
     assert way_out in message
+
+
+@pytest.mark.parametrize(
+    ("act", "kind", "cause"),
+    [case[1:4] for case in MISTAKES],
+    ids=[case[0] for case in MISTAKES],
+)
+def test_a_mistake_is_shown_in_one_piece(
+    act: Callable[[], Any], kind: type[Exception], cause: str
+) -> None:
+    with pytest.raises(kind, match=re.escape(cause)) as caught:
+        act()
+    shown = traceback.TracebackException.from_exception(caught.value)
+    assert len(own_frames(shown)) <= MOST_OWN_FRAMES
+    assert shown.__cause__ is None or not own_frames(shown.__cause__)
+    assert shown.__suppress_context__ or shown.__context__ is None
 
 
 def test_there_are_many() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import re
 import textwrap
 from collections import Counter
 from collections.abc import Iterator
@@ -14,11 +15,15 @@ from typing import Any
 import pytest
 
 PACKAGES = """
-    skate skate.actor skate.air skate.dag skate.data skate.data.aggregate skate.data.datasource
-    skate.data.preprocessors skate.experimental skate.runtime_env skate.serve skate.train
-    skate.train.torch skate.tune skate.tune.schedulers skate.tune.search skate.util
-    skate.util.actor_group skate.util.collective skate.util.metrics skate.util.multiprocessing
-    skate.util.placement_group skate.util.queue skate.util.scheduling_strategies skate.util.state
+    skate skate.actor skate.air skate.dag skate.data skate.data.aggregate skate.data.checkpoint
+    skate.data.datasource skate.data.expressions skate.data.preprocessors skate.experimental
+    skate.job_submission skate.predict skate.predict.batch_conversion skate.runtime_context
+    skate.runtime_env skate.serve skate.serve.config skate.serve.handle skate.serve.metrics
+    skate.serve.schema skate.testing skate.train skate.train.callbacks skate.train.torch skate.tune
+    skate.tune.experiment skate.tune.logger skate.tune.schedulers skate.tune.search
+    skate.tune.stopper skate.util skate.util.actor_group skate.util.actor_pool
+    skate.util.collective skate.util.metrics skate.util.multiprocessing skate.util.placement_group
+    skate.util.queue skate.util.scheduling_strategies skate.util.state
 """.split()
 
 
@@ -62,6 +67,11 @@ def is_text(line: ast.stmt) -> bool:
     return isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant)
 
 
+def names(text: str, parameter: str) -> bool:
+    """Whether a text has the parameter as a word of its own."""
+    return re.search(rf"\b{parameter}\b", text) is not None
+
+
 def implements(function: Any, counts: Counter[str]) -> bool:
     """Whether others have a method of this name, so that its parameters are those of all."""
     return "." in function.__qualname__ and counts[function.__name__] > 1
@@ -84,6 +94,6 @@ def test_what_is_not_read_is_explained(functions: dict[str, tuple[str, Any, str]
         name: sorted(lost)
         for name, function, text in functions.values()
         if not implements(function, counts)
-        and (lost := {p for p in unread(function) if p not in f"{text} {function.__doc__}"})
+        and (lost := {p for p in unread(function) if not names(f"{text} {function.__doc__}", p)})
     }
     assert silent == {}

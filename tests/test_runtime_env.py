@@ -75,6 +75,8 @@ def test_fields_are_checked_when_set() -> None:
         ({"conda": "no/such/file.yml"}, ValueError, "no/such/file.yml"),
         ({"py_executable": 3}, TypeError, "py_executable"),
         ({"pip": ["a"], "conda": "b"}, ValueError, "pip and conda"),
+        ({"image_uri": "box", "pip": ["a"]}, ValueError, r"image_uri.* together with \['pip'\]"),
+        ({"container": {"image": "box"}, "conda": "b"}, ValueError, "container.* together with"),
     ],
 )
 def test_what_is_refused(given: dict[str, Any], error: type, words: str) -> None:
@@ -170,6 +172,19 @@ def test_hooks_are_shown_by_their_name() -> None:
     assert env.serialize() == '{"worker_process_setup_hook": "_fails"}'
 
 
+def test_a_field_is_checked_however_it_is_set() -> None:
+    env = RuntimeEnv(pip=["numpy"], env_vars={"A": "b"})
+    with pytest.raises(TypeError, match="list of strings"):
+        env["pip"] = 3
+    with pytest.raises(TypeError, match="strings"):
+        env.set("env_vars", {"A": 1})
+    env["pip"] = ["scipy"]
+    env.set("env_vars", None)
+    assert env == {"pip": ["scipy"]}
+    beside = RuntimeEnv(image_uri="box", env_vars={"A": "b"}, config={"eager_install": False})
+    assert beside.image_uri() == "box"
+
+
 def test_what_an_environment_says_of_itself() -> None:
     env = RuntimeEnv(
         pip=["numpy"],
@@ -204,3 +219,9 @@ def test_the_inline_engine_unpacks_no_archives(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="Unpack it and give the folder"):
         skate.init(engine="inline", runtime_env={"working_dir": str(tmp_path / "code.zip")})
     assert not skate.is_initialized()
+
+
+def test_a_pipe_is_no_archive(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.zip")
+    with pytest.raises(ValueError, match="no zip file"):
+        RuntimeEnv(working_dir=str(tmp_path / "pipe.zip"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -62,3 +63,24 @@ def test_a_page_of_several_blocks_says_that_they_belong_together(page: Path) -> 
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_a_page_names_nothing_private(page: Path) -> None:
     assert re.findall(r"\bskate(?:\.\w+)*\._[a-z]\w*", page.read_text()) == []
+
+
+def test_the_first_page_names_every_extra() -> None:
+    project = (ROOT / "pyproject.toml").read_text().partition("[project.optional-dependencies]")[2]
+    extras = re.findall(r"^([a-z-]+) = ", project.partition("\n[")[0], re.MULTILINE)
+    page = (ROOT / "docs" / "index.md").read_text()
+    assert [extra for extra in extras if f"`{extra}`" not in page] == ["dev"]
+
+
+def test_the_service_that_a_page_shows_passes_the_tests_beside_it(tmp_path: Path) -> None:
+    shown = [b for b in blocks(ROOT / "docs" / "testing.md") if b.language == "{.python"]
+    for block in shown:
+        if title := re.search(r'title="(.+)"', block.words):
+            (tmp_path / title[1]).write_text(block.text)
+    done = run_program(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", tmp_path],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+        timeout=280,
+    )
+    assert "4 passed" in done.stdout, f"{done.stdout}\n{done.stderr}"

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from skate.engine.local.hub.servers import environ_of_servers
 from tests.support import PATIENCE, Program
 from tests.warm import SOURCES
 from tests.warm.client import before_begin
@@ -63,7 +64,7 @@ class ServerNursery:
             return self._otherwise(command, control)
         request = (
             program,
-            dict(os.environ),
+            environ_of_servers(),
             os.getcwd(),
             list(os.sched_getaffinity(0)),
             resource.getrlimit(resource.RLIMIT_NOFILE),
