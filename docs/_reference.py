@@ -59,8 +59,20 @@ class PublicNames(griffe.Extension):
                 else:
                     moved.add(id(found))
                     _move(found, module, name)
+                    _take_docstrings(found, getattr(runtime, name))
             module.exports = names
         _show_examples_as_code(pkg)
+
+
+def _take_docstrings(found: griffe.Object, value: Any) -> None:
+    """Show what decorators have added: the options that a function takes by `**`."""
+    text = inspect.getdoc(value)
+    if found.is_function and found.docstring is not None and text:
+        found.docstring.value = text
+    if found.is_class:
+        for name, member in found.members.items():
+            if not member.is_alias and name in vars(value):
+                _take_docstrings(member, vars(value)[name])
 
 
 def _show_examples_as_code(parent: griffe.Object) -> None:

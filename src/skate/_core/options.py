@@ -323,6 +323,25 @@ def check_options(kind: str, given: Mapping[str, object]) -> Given:
     return checked
 
 
+# What `options()` cannot change: the first belongs to a function, the second to a class.
+FIXED = ("max_calls", "concurrency_groups")
+
+
+def names_of(*kinds: str, fixed: bool = True) -> list[str]:
+    """Return the options of these kinds that users give, in the order of the table.
+
+    Args:
+        *kinds: Of what.
+        fixed: Whether those are among them that `options()` cannot change.
+    """
+    return [
+        name
+        for name, option in OPTIONS.items()
+        if not (name.startswith("_") or set(kinds).isdisjoint(option.kinds))
+        and (fixed or name not in FIXED)
+    ]
+
+
 def check_names(given: Mapping[str, object]) -> None:
     """Raise for what is an option of nothing at all."""
     for spelled in given:

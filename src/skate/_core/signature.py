@@ -1,10 +1,11 @@
-"""Signatures: checking arguments where the call is made, and showing others than are taken."""
+"""Signatures: checking arguments where the call is made, and showing others than are written."""
 
 from __future__ import annotations
 
 import inspect
+import re
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     P = ParamSpec("P")
 
 R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., object])
 
 _UNLIMITED = 1 << 30
 
@@ -156,3 +158,38 @@ def shown_as(shown: Callable[P, R]) -> Callable[[Callable[..., R]], Callable[P, 
         return function
 
     return show
+
+
+def showing_keywords(names: Iterable[str] | Mapping[str, str]) -> Callable[[F], F]:
+    """Return a decorator by which `help()` shows what a function takes by `**`.
+
+    Args:
+        names: The names of what it takes; with a line on each, those that the docstring does not
+            name are added to it.
+    """
+
+    def show(function: F) -> F:
+        written = inspect.signature(function)
+        shown: list[inspect.Parameter] = []
+        for parameter in written.parameters.values():
+            if parameter.kind is not parameter.VAR_KEYWORD:
+                shown.append(parameter)
+                continue
+            for name in names:
+                shown.append(inspect.Parameter(name, parameter.KEYWORD_ONLY, default=_OPTIONAL))
+        function.__signature__ = written.replace(parameters=shown)  # type: ignore[attr-defined]
+        if isinstance(names, Mapping) and function.__doc__:
+            function.__doc__ = _with_options(function.__doc__, names)
+        return function
+
+    return show
+
+
+def _with_options(doc: str, meanings: Mapping[str, str]) -> str:
+    text = inspect.cleandoc(doc)
+    lines = [
+        f"    {name}: {meaning}"
+        for name, meaning in meanings.items()
+        if not re.search(rf"\b{name}\b", text)
+    ]
+    return "\n".join([text, "", "Options:", *lines]) if lines else text

@@ -15,7 +15,7 @@ from skate._core.errors import without_own_frames
 from skate._core.ids import ActorID, actor_id_of
 from skate._core.nearest import nearest_names
 from skate._core.refs import ObjectRef
-from skate._core.signature import ANYTHING, Arity, arity_of
+from skate._core.signature import ANYTHING, Arity, arity_of, showing_keywords
 from skate._facade.calls import (
     ActorMaker,
     ActorTyped,
@@ -132,11 +132,19 @@ class ActorClass(ActorMaker[C_co, Maker_co]):
 
         return ClassNode(self, args, kwargs)
 
+    @showing_keywords(option_table.names_of(option_table.ACTOR, fixed=False))
     def options(self, **options: Unpack[ActorKeywords]) -> ActorClass[C_co, Maker_co]:
         """Return the same class with some options changed.
 
         Args:
-            **options: Those of an actor, as `remote` lists them.
+            **options: Those of an actor, with the meaning that `remote` gives them: `num_cpus`,
+                `num_gpus`, `memory`, `object_store_memory`, `resources`, `accelerator_type`;
+                `name`, `namespace`, `lifetime`, `get_if_exists`; `max_restarts`,
+                `max_task_retries`, `max_concurrency`, `max_pending_calls`,
+                `allow_out_of_order_execution`; `runtime_env`, `enable_task_events`,
+                `enable_tensor_transport`; `scheduling_strategy`, `placement_group`,
+                `placement_group_bundle_index`, `placement_group_capture_child_tasks`,
+                `label_selector`, `fallback_strategy`.
 
         Raises:
             ValueError: If there is no such option, or it does not take that value, or it is
@@ -413,11 +421,14 @@ class ActorMethod(RemoteCallable[P, R_co, Out_co]):
     def options(
         self, *, num_returns: int | Literal["dynamic"], **options: Unpack[CallKeywords]
     ) -> ActorMethod[P, R_co, Any]: ...
+    @showing_keywords(option_table.names_of(option_table.CALL))
     def options(self, **options: object) -> Any:
         """Return the same method with some options changed.
 
         Args:
-            **options: Those of a call, as `method` lists them.
+            **options: Those of a call, with the meaning that `method` gives them: `num_returns`,
+                `name`, `concurrency_group`, `max_task_retries`, `retry_exceptions`,
+                `enable_task_events`, `tensor_transport`.
         """
         changed = option_table.check_options(option_table.CALL, options)
         given = {**option_table.given_from(self._options), **changed}
@@ -524,6 +535,7 @@ def method(
 def method(
     *, num_returns: int | Literal["dynamic"], **options: Unpack[CallKeywords]
 ) -> MethodDecoratorOf[Any]: ...
+@showing_keywords(option_table.names_of(option_table.CALL))
 def method(*args: object, **options: object) -> Any:
     """Give options to one method of a remote class, as in `@method(num_returns=2)`.
 
@@ -539,6 +551,7 @@ def method(*args: object, **options: object) -> Any:
         concurrency_group: The group of the actor's `concurrency_groups` that runs it.
         max_task_retries: How often a call is made again when the actor dies; -1 for ever.
         retry_exceptions: Whether its exceptions, or which of them, are a reason as well.
+        enable_task_events: Whether `util.state` lists its calls, and the timeline shows them.
         tensor_transport: How Ray carries the tensors of its result from actor to actor; here they
             go through shared memory, and need no group.
 

@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 import skate.engine as _engine
 from skate._core import options as option_table
 from skate._core.errors import without_own_frames
-from skate._core.signature import Arity, arity_of
+from skate._core.signature import Arity, arity_of, showing_keywords
 from skate._facade.actor import INVOCATION_DECORATOR, Actor, ActorClass, decorated
 from skate._facade.calls import Out_co, P, R_co, RemoteCallable
 from skate.engine import current_engine
@@ -127,12 +127,17 @@ class RemoteFunction(RemoteCallable[P, R_co, Out_co]):
     def options(
         self, *, num_returns: int, **options: Unpack[TaskKeywords]
     ) -> RemoteFunction[P, R_co, Any]: ...
+    @showing_keywords(option_table.names_of(option_table.TASK, fixed=False))
     def options(self, **options: object) -> Any:
         """Return the same function with some options changed.
 
         Args:
-            **options: Those of a task, as `remote` lists them; not `max_calls`, which belongs to
-                the function.
+            **options: Those of a task, with the meaning that `remote` gives them: `num_returns`;
+                `num_cpus`, `num_gpus`, `memory`, `resources`, `accelerator_type`; `max_retries`,
+                `retry_exceptions`; `name`, `runtime_env`, `enable_task_events`;
+                `scheduling_strategy`, `placement_group`, `placement_group_bundle_index`,
+                `placement_group_capture_child_tasks`, `label_selector`, `fallback_strategy`. Not
+                `max_calls`, which belongs to the function.
         """
         if "max_calls" in options:
             raise ValueError(
@@ -266,6 +271,7 @@ def remote(
 ) -> DecoratorOf[list[ObjectRef[Any]]]: ...
 @overload
 def remote(*, num_returns: int, **options: Unpack[FunctionKeywords]) -> DecoratorOf[Any]: ...
+@showing_keywords(option_table.names_of(option_table.TASK, option_table.ACTOR))
 def remote(*args: object, **options: object) -> Any:
     """Make a function or a class remote.
 
@@ -304,6 +310,12 @@ def remote(*args: object, **options: object) -> Any:
         max_pending_calls: How many calls of one caller may wait; -1 for no limit.
         namespace, lifetime, get_if_exists: In which namespace its name counts, whether it outlives
             its last handle ("detached"), and whether the name may be taken.
+        object_store_memory: Bytes of the object store that it takes, for programs of Ray: there
+            is one store for all, so that it has no effect.
+        allow_out_of_order_execution: Whether calls may overtake others; only actors that run
+            several at a time do, and these always.
+        enable_tensor_transport: Whether Ray may carry tensors past the object store; here they go
+            through shared memory in any case.
 
     Returns:
         A `RemoteFunction` or an `ActorClass`, or a decorator that makes one.

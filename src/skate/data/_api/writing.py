@@ -16,6 +16,7 @@ import pyarrow as pa
 from skate._core.nearest import nearest_names
 from skate._core.optional_imports import try_import
 from skate._core.plain_errors import methods_failing_plainly
+from skate._core.signature import showing_keywords
 from skate.data._api.consuming import Consuming
 from skate.data._arrow.blocks import (
     Block,
@@ -48,8 +49,18 @@ from skate.data._io.sinks import (
     name_of_block,
     name_of_row,
 )
+from skate.data._io.write_keywords import (
+    CSVWriteKeywords,
+    JSONWriteKeywords,
+    ORCWriteKeywords,
+    ParquetWriteKeywords,
+    WriteKeywords,
+    meanings,
+)
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from skate.data._io.paths import PathLike
 
 _RESUMED = "resume=True, which has notes of its own"
@@ -65,6 +76,7 @@ class Writing(Consuming):
     arrow_csv_args_fn, pandas_json_args_fn), and resume: with True a write that was cut short, by
     whatever, goes on where it was when the same program runs again, and has each row once."""
 
+    @showing_keywords(meanings(ParquetWriteKeywords))
     def write_parquet(
         self,
         path: PathLike,
@@ -72,7 +84,7 @@ class Writing(Consuming):
         partition_cols: list[str] | None = None,
         partitioning_flavor: str | None = "hive",
         schema: pa.Schema | None = None,
-        **options: object,
+        **options: Unpack[ParquetWriteKeywords],
     ) -> None:
         """Write Parquet files; tensors come back as tensors.
 
@@ -97,7 +109,7 @@ class Writing(Consuming):
         """
         from pyarrow import parquet
 
-        files = _FileOptions(path, options)
+        files = _FileOptions(path, dict(options))
         if "compression" in files.stream:  # of the columns: a compressed file is no Parquet file
             files.rest["compression"] = files.stream.pop("compression")
         style, rest = partition_style(partitioning_flavor), files.rest
@@ -114,7 +126,8 @@ class Writing(Consuming):
         split = partial(_by_folder, names, partition_cols, style)
         self._write_blocks(files, "parquet", write, split)
 
-    def write_csv(self, path: PathLike, **options: object) -> None:
+    @showing_keywords(meanings(CSVWriteKeywords))
+    def write_csv(self, path: PathLike, **options: Unpack[CSVWriteKeywords]) -> None:
         """Write CSV files.
 
         Args:
@@ -133,7 +146,7 @@ class Writing(Consuming):
         """
         from pyarrow import csv
 
-        files = _FileOptions(path, options)
+        files = _FileOptions(path, dict(options))
         rest = files.rest
 
         def write(block: Block, file: object, number: str) -> None:
@@ -142,7 +155,8 @@ class Writing(Consuming):
 
         self._write_blocks(files, "csv", write)
 
-    def write_json(self, path: PathLike, **options: object) -> None:
+    @showing_keywords(meanings(JSONWriteKeywords))
+    def write_json(self, path: PathLike, **options: Unpack[JSONWriteKeywords]) -> None:
         """Write files with one JSON object per line.
 
         Args:
@@ -156,7 +170,7 @@ class Writing(Consuming):
             ...     skate.data.read_json(folder).count()
             3
         """
-        files = _FileOptions(path, options)
+        files = _FileOptions(path, dict(options))
         arguments = {"orient": "records", "lines": True, **files.rest}
 
         def write(block: Block, file: BinaryIO, number: str) -> None:
@@ -166,7 +180,10 @@ class Writing(Consuming):
 
         self._write_blocks(files, "json", write)
 
-    def write_numpy(self, path: PathLike, *, column: str, **options: object) -> None:
+    @showing_keywords(meanings(WriteKeywords))
+    def write_numpy(
+        self, path: PathLike, *, column: str, **options: Unpack[WriteKeywords]
+    ) -> None:
         """Write .npy files of one column.
 
         Args:
@@ -176,7 +193,7 @@ class Writing(Consuming):
         """
         import numpy as np
 
-        files = _FileOptions(path, options)
+        files = _FileOptions(path, dict(options))
         files.nothing_left()
 
         def write(block: Block, file: BinaryIO, number: str) -> None:
@@ -194,7 +211,8 @@ class Writing(Consuming):
 
         self._write_blocks(files, "npy", write)
 
-    def write_orc(self, path: PathLike, **options: object) -> None:
+    @showing_keywords(meanings(ORCWriteKeywords))
+    def write_orc(self, path: PathLike, **options: Unpack[ORCWriteKeywords]) -> None:
         """Write ORC files; tensors become lists.
 
         Args:
@@ -205,7 +223,7 @@ class Writing(Consuming):
             ValueError: If `arrow_open_stream_args` would compress the file as a whole.
         """
         try_import("pyarrow.orc", "data")
-        files = _FileOptions(path, options)
+        files = _FileOptions(path, dict(options))
         if "compression" in files.stream:
             raise ValueError(
                 f"a compressed file is no ORC file; got arrow_open_stream_args={files.stream!r}: "
@@ -221,8 +239,9 @@ class Writing(Consuming):
 
         self._write_blocks(files, "orc", write)
 
+    @showing_keywords(meanings(WriteKeywords))
     def write_tfrecords(
-        self, path: PathLike, *, tf_schema: object = None, **options: object
+        self, path: PathLike, *, tf_schema: object = None, **options: Unpack[WriteKeywords]
     ) -> None:
         """Write TFRecord files of tf.train.Example; tensors as tf.io.parse_tensor reads them.
 
@@ -233,7 +252,7 @@ class Writing(Consuming):
         """
         from skate.data.sources import tf_examples, tfrecords
 
-        files = _FileOptions(path, options)
+        files = _FileOptions(path, dict(options))
         files.nothing_left()
         kinds = tf_examples.kinds_of_schema(tf_schema)
 
@@ -242,7 +261,8 @@ class Writing(Consuming):
 
         self._write_blocks(files, "tfrecords", write)
 
-    def write_webdataset(self, path: PathLike, **options: object) -> None:
+    @showing_keywords(meanings(WriteKeywords))
+    def write_webdataset(self, path: PathLike, **options: Unpack[WriteKeywords]) -> None:
         """Write WebDataset archives: columns are named by extensions, `__key__` names the sample.
 
         Args:
@@ -251,7 +271,7 @@ class Writing(Consuming):
         """
         from skate.data.sources.webdataset import archive_of
 
-        files = _FileOptions(path, options)
+        files = _FileOptions(path, dict(options))
         files.nothing_left()
 
         def write(block: Block, file: BinaryIO, number: str) -> None:
@@ -259,8 +279,13 @@ class Writing(Consuming):
 
         self._write_blocks(files, "tar", write)
 
+    @showing_keywords(meanings(WriteKeywords))
     def write_images(
-        self, path: PathLike, column: str, file_format: str = "png", **options: object
+        self,
+        path: PathLike,
+        column: str,
+        file_format: str = "png",
+        **options: Unpack[WriteKeywords],
     ) -> None:
         """Write one image file per row, of the arrays in a column.
 
@@ -271,7 +296,7 @@ class Writing(Consuming):
             **options: Those of `write_parquet`, without others.
         """
         try_import("PIL.Image", "data")
-        files = _FileOptions(path, options)
+        files = _FileOptions(path, dict(options))
         files.nothing_left()
 
         def write(block: Block, file: BinaryIO, number: str) -> None:
@@ -462,17 +487,10 @@ class _FileOptions:
             raise TypeError(f"unknown arguments {sorted(self.rest)}")
 
 
-_OF_WRITES = (
-    "arrow_open_stream_args", "concurrency", "filename_provider", "filesystem",
-    "max_rows_per_file", "min_rows_per_file", "mode", "ray_remote_args", "resume",
-    "try_create_dir", *_ARGUMENTS_FROM,
-)  # fmt: skip
-
-
 def _check_misspelt(rest: dict[str, object]) -> None:
     """Raise for what is for the writer of the format, but all but equal to an argument of ours."""
     for name in rest:
-        for meant in nearest_names(name, _OF_WRITES, 1, likeness=0.85):
+        for meant in nearest_names(name, WriteKeywords.__annotations__, 1, likeness=0.85):
             raise TypeError(f"writes of files have no argument {name!r}: did you mean {meant!r}?")
 
 

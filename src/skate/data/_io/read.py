@@ -9,11 +9,23 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from skate._core.plain_errors import failing_plainly
+from skate._core.signature import showing_keywords
 from skate.data._api.base import blocks_wanted, check_least, given_options, tasks_wanted
 from skate.data._arrow.foreign import allows_pickle
 from skate.data._early_start import expect_tasks
 from skate.data._execution.transforms import TensorsOfBytes
-from skate.data._io.read_keywords import FILES, PLAN, REMOTE
+from skate.data._io.read_keywords import (
+    FILES,
+    PLAN,
+    REMOTE,
+    CSVKeywords,
+    JSONKeywords,
+    NumpyKeywords,
+    ParquetKeywords,
+    ReadKeywords,
+    SourceKeywords,
+    meanings,
+)
 from skate.data._plan import nodes as plan
 from skate.data.dataset import Dataset
 from skate.data.datasource import Datasource, Partitioning, PartitionStyle
@@ -29,14 +41,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from skate.data._io.paths import PathLike, Paths
-    from skate.data._io.read_keywords import (
-        CSVKeywords,
-        JSONKeywords,
-        NumpyKeywords,
-        ParquetKeywords,
-        ReadKeywords,
-        SourceKeywords,
-    )
 
 _ARROW = ("read_options", "parse_options", "memory_pool")
 HIVE = Partitioning(PartitionStyle.HIVE)
@@ -97,6 +101,7 @@ def _left(given: Given, theirs: Sequence[str] | None = None) -> tuple[tuple[str,
     return tuple((name, given.pop(name)) for name in names)
 
 
+@showing_keywords(meanings(ParquetKeywords))
 @failing_plainly
 def read_parquet(
     paths: Paths,
@@ -189,6 +194,7 @@ def _rows_where(table: pa.Table, wanted: object) -> pa.Table:
     return table.filter(wanted)
 
 
+@showing_keywords(meanings(CSVKeywords))
 @failing_plainly
 def read_csv(paths: Paths, **options: Unpack[CSVKeywords]) -> Dataset:
     r"""Read CSV files.
@@ -197,24 +203,6 @@ def read_csv(paths: Paths, **options: Unpack[CSVKeywords]) -> Dataset:
         paths: A file, a folder or several of them, on any file system.
         **options: Those of all readers of files, see below; `read_options`, `parse_options`,
             `convert_options` and `memory_pool` go to pyarrow.csv.open_csv.
-
-    Options:
-        filesystem: The file system of pyarrow or fsspec that paths are on.
-        include_paths: Whether to add the column `path`.
-        ignore_missing_paths: Whether paths that do not exist are left out.
-        skip_paths: Files and folders to leave out.
-        file_extensions: The extensions of the files that are read; None is any. Without it,
-            Parquet, ORC and JSON leave out what else is beside their files in a folder.
-        partitioning: Of tables and text: which columns the names of folders hold, such as
-            `key=value`.
-        partition_filter: Which of these folders are read.
-        shuffle: "files" or a FileShuffleConfig puts files into random order.
-        on_bad_files: "raise", "warn" or "skip".
-        arrow_open_stream_args: For the file system's open_input_stream, such as `{"compression":
-            "gzip"}`.
-        override_num_blocks: How many blocks; None chooses.
-        concurrency: How many tasks at a time; None chooses.
-        num_cpus, num_gpus, memory, resources, …: Options of these tasks.
 
     Raises:
         FileNotFoundError: If there is no such file, when it is looked for.
@@ -233,6 +221,7 @@ def read_csv(paths: Paths, **options: Unpack[CSVKeywords]) -> Dataset:
     return _dataset(CSVSource(files, arguments), given)
 
 
+@showing_keywords(meanings(JSONKeywords))
 @failing_plainly
 def read_json(paths: Paths, *, lines: bool = False, **options: Unpack[JSONKeywords]) -> Dataset:
     r"""Read JSON files: an object per line, or one list of objects per file, as found in the file.
@@ -263,6 +252,7 @@ def read_json(paths: Paths, *, lines: bool = False, **options: Unpack[JSONKeywor
     return _dataset(JSONSource(files, lines, arguments), given)
 
 
+@showing_keywords(meanings(ReadKeywords))
 @failing_plainly
 def read_text(
     paths: Paths,
@@ -294,6 +284,7 @@ def read_text(
     return _dataset(TextSource(files, encoding, drop_empty_lines), given)
 
 
+@showing_keywords(meanings(ReadKeywords))
 @failing_plainly
 def read_binary_files(paths: Paths, **options: Unpack[ReadKeywords]) -> Dataset:
     """Read whole files, into the column `bytes`.
@@ -318,6 +309,7 @@ def read_binary_files(paths: Paths, **options: Unpack[ReadKeywords]) -> Dataset:
     return _dataset(BinarySource(files), given)
 
 
+@showing_keywords(meanings(NumpyKeywords))
 @failing_plainly
 def read_numpy(
     paths: Paths, *, allow_pickle: bool = False, **options: Unpack[NumpyKeywords]
@@ -346,6 +338,7 @@ def read_numpy(
     return _dataset(NumpySource(files, arguments, allows_pickle(allow_pickle)), given)
 
 
+@showing_keywords(meanings(ReadKeywords))
 @failing_plainly
 def read_images(
     paths: Paths,
@@ -383,6 +376,7 @@ def read_images(
     return _dataset(ImageSource(files, None if size is None else (size[0], size[1]), mode), given)
 
 
+@showing_keywords(meanings(ReadKeywords))
 @failing_plainly
 def read_tfrecords(
     paths: Paths, *, tf_schema: object = None, **options: Unpack[ReadKeywords]
@@ -403,6 +397,7 @@ def read_tfrecords(
     return _dataset(TFRecordSource(file_options(paths, given), kinds=kinds), given)
 
 
+@showing_keywords(meanings(ReadKeywords))
 @failing_plainly
 def read_webdataset(
     paths: Paths,
@@ -440,6 +435,7 @@ def read_webdataset(
     return _dataset(WebDatasetSource(files, *chosen, verbose_open, expand_json, trusted), given)
 
 
+@showing_keywords(meanings(ReadKeywords))
 @failing_plainly
 def read_orc(
     paths: Paths, *, columns: Sequence[str] | None = None, **options: Unpack[ReadKeywords]
@@ -457,6 +453,7 @@ def read_orc(
     return _dataset(ORCSource(files, chosen), given)
 
 
+@showing_keywords(meanings(SourceKeywords))
 @failing_plainly
 def read_sql(
     sql: str,
@@ -495,6 +492,7 @@ def read_sql(
     return _dataset(source, given)
 
 
+@showing_keywords(meanings(ReadKeywords))
 @failing_plainly
 def read_avro(paths: Paths, **options: Unpack[ReadKeywords]) -> Dataset:
     """Read Avro files, a row per record.
@@ -509,6 +507,7 @@ def read_avro(paths: Paths, **options: Unpack[ReadKeywords]) -> Dataset:
     return _dataset(AvroSource(file_options(paths, given)), given)
 
 
+@showing_keywords(meanings(SourceKeywords))
 @failing_plainly
 def read_delta(
     path: PathLike,
@@ -536,6 +535,7 @@ def read_delta(
     return _dataset(source, given)
 
 
+@showing_keywords(meanings(SourceKeywords))
 @failing_plainly
 def read_iceberg(
     *,

@@ -123,3 +123,54 @@ def names_of(keywords: type) -> tuple[str, ...]:
 FILES = names_of(FileKeywords)
 PLAN = names_of(PlanKeywords)
 REMOTE = names_of(RemoteKeywords)
+
+_OF_LIBRARIES = {
+    CSVKeywords: "pyarrow.csv.open_csv",
+    JSONKeywords: "pyarrow.json.read_json",
+    ParquetKeywords: "pyarrow.parquet.ParquetFile",
+    NumpyKeywords: "numpy.load",
+}
+
+_OURS = {
+    "filesystem": "The file system of pyarrow or fsspec that paths are on.",
+    "include_paths": "Whether to add the column `path`.",
+    "ignore_missing_paths": "Whether paths that do not exist are left out.",
+    "skip_paths": "Files and folders to leave out.",
+    "file_extensions": (
+        "The extensions of the files that are read; None is any. Without it, Parquet, ORC "
+        "and JSON leave out what else is beside their files in a folder."
+    ),
+    "partitioning": (
+        "Which columns the names of folders hold, such as `key=value`; of tables and text."
+    ),
+    "partition_filter": "Which of these folders are read.",
+    "shuffle": '"files" or a FileShuffleConfig puts files into random order.',
+    "on_bad_files": '"raise", "warn" or "skip".',
+    "arrow_open_stream_args": (
+        'For the file system\'s open_input_stream, such as `{"compression": "gzip"}`.'
+    ),
+    "arrow_open_file_args": "`arrow_open_stream_args`, as readers of images call it.",
+    "override_num_blocks": "How many blocks; None chooses.",
+    "parallelism": "`override_num_blocks`, as it was called before; -1 chooses.",
+    "concurrency": "How many tasks at a time; None chooses.",
+    "ray_remote_args": "Options of these tasks, as a dictionary.",
+    "num_cpus": "How many CPUs a task takes.",
+    "num_gpus": "How many GPUs a task takes.",
+    "memory": "Bytes of memory that a task takes.",
+    "resources": "Other resources that a task takes.",
+    "accelerator_type": "The kind of GPU.",
+    "runtime_env": "Environment variables, packages and files of the tasks.",
+    "label_selector": "Labels of the machines that tasks may run on.",
+    "fallback_strategy": "What else will do where no machine has the labels.",
+    "scheduling_strategy": '"DEFAULT", "SPREAD" or one of `util.scheduling_strategies`.',
+    "max_calls": "After how many tasks a process ends.",
+    "max_retries": "How often a task runs again when its process dies.",
+    "filter": "An expression of pyarrow; rows for which it is not true are not read.",
+    "dataset_kwargs": "More for pyarrow.parquet.ParquetFile.",
+}
+
+
+def meanings(keywords: type) -> dict[str, str]:
+    """Return a line on each option of a class of this module, for `help()`."""
+    library = _OF_LIBRARIES.get(keywords, "")
+    return {name: _OURS.get(name) or f"Goes to {library}." for name in keywords.__annotations__}

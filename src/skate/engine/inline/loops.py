@@ -36,8 +36,8 @@ class LoopThread(threading.Thread):
         """Run the coroutine up to its first real wait, then let it go on by itself.
 
         Returns what cancels it, or None if this loop has been stopped. `cancelled` is called when
-        it was cancelled, by that or by the end of the loop. (The coroutine cannot tell: one that is
-        cancelled before its first step never runs.)
+        that was done, by whoever or by the end of the loop: the coroutine itself cannot tell, as
+        one that is cancelled before its first step never runs.
         """
         begun = threading.Event()
         started: list[asyncio.Task[None]] = []
