@@ -5,8 +5,12 @@ import inspect
 import pytest
 
 import skate
-from skate._core.signature import showing_keywords
+from skate._core.signature import passing_on, showing_keywords
+from skate.data import BlockBasedFileDatasink
 from skate.data._io import read_keywords, write_keywords
+from skate.data.datasource import FileBasedDatasource
+from skate.serve import HTTPOptions
+from skate.tune import JupyterNotebookReporter
 
 
 @skate.remote
@@ -51,12 +55,39 @@ def test_what_a_function_takes_by_keyword_is_in_its_signature_and_docstring():
         (skate.data.read_csv, {"filesystem", "parse_options", "num_cpus"}),
         (skate.data.read_sql, {"concurrency"}),
         (skate.data.Dataset.write_parquet, {"mode", "row_group_size", "partition_cols"}),
+        (skate.data.read_datasource, {"override_num_blocks", "num_cpus"}),
     ],
 )
 def test_options_are_in_the_signature_and_each_has_a_word(function, some):
     shown = keywords(function)
     assert shown >= some
     assert not {name for name in shown if name not in inspect.getdoc(function)}
+
+
+@pytest.mark.parametrize(
+    ("constructor", "some"),
+    [
+        (HTTPOptions, {"host", "port", "keep_alive_timeout_s"}),
+        (JupyterNotebookReporter, {"overwrite", "metric_columns", "max_report_frequency"}),
+        (FileBasedDatasource, {"open_stream_args", "file_extensions", "shuffle"}),
+        (BlockBasedFileDatasink, {"min_rows_per_file", "filename_provider", "mode"}),
+    ],
+)
+def test_a_constructor_shows_what_it_takes_by_name(constructor, some):
+    shown = inspect.signature(constructor).parameters
+    assert some <= set(shown)
+    assert not {"args", "kwargs", "options", "given"} & set(shown)
+
+
+def test_what_is_passed_on_is_shown_once():
+    def base(path, *, mode="w", size=1): ...
+
+    @passing_on(base)
+    def derived(path, *, size=2, **options):
+        return path, size, options
+
+    assert str(inspect.signature(derived)) == "(path, *, size=2, mode='w')"
+    assert derived("here", mode="a") == ("here", 2, {"mode": "a"})
 
 
 def test_options_that_a_copy_cannot_change_are_not_shown_for_it():

@@ -160,6 +160,28 @@ def shown_as(shown: Callable[P, R]) -> Callable[[Callable[..., R]], Callable[P, 
     return show
 
 
+def passing_on(to: Callable[..., object]) -> Callable[[F], F]:
+    """Return a decorator by which `help()` shows what a function passes on by `**`.
+
+    Args:
+        to: The function that it is passed to: what that takes by name is shown.
+    """
+
+    def show(function: F) -> F:
+        written = inspect.signature(function)
+        own = [each for each in written.parameters.values() if each.kind != each.VAR_KEYWORD]
+        passed = [
+            each.replace(kind=each.KEYWORD_ONLY)
+            for each in inspect.signature(to).parameters.values()
+            if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
+            and each.name not in written.parameters
+        ]
+        function.__signature__ = written.replace(parameters=own + passed)  # type: ignore[attr-defined]
+        return function
+
+    return show
+
+
 def showing_keywords(names: Iterable[str] | Mapping[str, str]) -> Callable[[F], F]:
     """Return a decorator by which `help()` shows what a function takes by `**`.
 

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from skate._core.public_names import name_publicly
+from skate._core.signature import showing_keywords
 from skate.data._arrow.blocks import Block, block_of_batch
 from skate.data._io.partitioning import (
     Partitioning,
@@ -18,6 +19,7 @@ from skate.data._io.partitioning import (
     PathPartitionFilter,
     PathPartitionParser,
 )
+from skate.data._io.read_keywords import FILES
 from skate.data._io.sinks import (
     BlockBasedFileDatasink,
     Datasink,
@@ -280,6 +282,7 @@ class FileBasedDatasource(Datasource):
     `open_stream_args` go to the file system's open_input_stream; the others are as in `read_csv`.
     """
 
+    @showing_keywords(name for name in FILES if name != "arrow_open_stream_args")
     def __init__(
         self,
         paths: Paths,

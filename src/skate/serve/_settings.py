@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -71,6 +72,12 @@ class _SettingsType(type):
         positional = cls.names()[: len(args)]  # type: ignore[attr-defined]
         made.model_fields_set = {*positional, *known}
         return made
+
+    @property
+    def __signature__(cls) -> inspect.Signature:
+        """The constructor's signature: `inspect` would take that of `__call__`."""
+        of_class = inspect.signature(cls.__init__)  # type: ignore[misc]
+        return of_class.replace(parameters=list(of_class.parameters.values())[1:])
 
 
 class CheckedSettings(metaclass=_SettingsType):

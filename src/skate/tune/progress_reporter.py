@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from skate._core.notebooks import in_notebook
+from skate._core.signature import passing_on
 from skate._core.standard_streams import say
 from skate._run.progress_lines import short_number
 from skate._run.reporting import AUTOMATIC
@@ -343,6 +344,7 @@ class JupyterNotebookReporter(TuneReporterBase):
         **kwargs: As `CLIReporter` takes them.
     """
 
+    @passing_on(TuneReporterBase.__init__)
     def __init__(self, overwrite: bool = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._overwrite = overwrite

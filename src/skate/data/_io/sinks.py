@@ -14,6 +14,7 @@ import pyarrow as pa
 
 import skate
 from skate._core.enumerations import looked_up_by_value
+from skate._core.signature import passing_on
 from skate.data._arrow.blocks import Block, Row, concat
 from skate.data.block import BlockAccessor
 
@@ -343,6 +344,7 @@ class BlockBasedFileDatasink(_FileDatasink):
         **file_datasink_kwargs: As `RowBasedFileDatasink` takes them.
     """
 
+    @passing_on(_FileDatasink.__init__)
     def __init__(
         self, path: str, *, min_rows_per_file: int | None = None, **file_datasink_kwargs: Any
     ) -> None:
