@@ -5,10 +5,13 @@ import inspect
 import pytest
 
 import skate
+from skate._core.options import ACTOR, TASK, names_of
 from skate._core.signature import passing_on, showing_keywords
 from skate.data import BlockBasedFileDatasink
+from skate.data._api.step_keywords import STEP, StepKeywords
 from skate.data._io import read_keywords, write_keywords
 from skate.data.datasource import FileBasedDatasource
+from skate.data.grouped_data import GroupedData
 from skate.serve import HTTPOptions
 from skate.tune import JupyterNotebookReporter
 
@@ -56,6 +59,8 @@ def test_what_a_function_takes_by_keyword_is_in_its_signature_and_docstring():
         (skate.data.read_sql, {"concurrency"}),
         (skate.data.Dataset.write_parquet, {"mode", "row_group_size", "partition_cols"}),
         (skate.data.read_datasource, {"override_num_blocks", "num_cpus"}),
+        (skate.data.Dataset.map_batches, {"batch_size", "num_gpus", "max_restarts"}),
+        (GroupedData.map_groups, {"batch_format", "num_cpus"}),
     ],
 )
 def test_options_are_in_the_signature_and_each_has_a_word(function, some):
@@ -100,3 +105,9 @@ def test_each_option_of_readers_and_writers_has_a_meaning(module):
     classes = [value for name, value in vars(module).items() if name.endswith("Keywords")]
     for keywords in classes:
         assert all(len(text) > len("Goes to .") for text in module.meanings(keywords).values())
+
+
+def test_each_option_of_steps_is_one_of_tasks_or_actors():
+    given = {"ray_remote_args_fn"}  # which returns such options
+    assert set(STEP) == set(StepKeywords.__annotations__)
+    assert set(STEP) - given <= {*names_of(TASK), *names_of(ACTOR)}

@@ -37,6 +37,25 @@ class TestActors:
         )
         assert len({row["thread"] for row in rows.take_all()}) == 1
 
+    @pytest.mark.parametrize("depth", [None, 2])
+    def test_calls_overlap_in_a_class_that_may_have_several(self, depth):
+        class Meeting:
+            def __init__(self):
+                self.both = threading.Barrier(2, timeout=60)
+
+            def __call__(self, batch):
+                self.both.wait()  # until another call is here
+                return batch
+
+        pool = ActorPoolStrategy(
+            size=1,
+            max_tasks_in_flight_per_actor=depth,
+            max_concurrent_calls_per_actor=2,
+            enable_true_multi_threading=True,
+        )
+        rows = skate.data.range(4, override_num_blocks=4).map_batches(Meeting, compute=pool)
+        assert sorted(row["id"] for row in rows.take_all()) == [0, 1, 2, 3]
+
     def test_jobs_that_begin_together_share_an_instance(self):
         made: list[object] = []
 

@@ -69,3 +69,31 @@ def test_arrays_as_torch_files_come_back_without_unpickling(tmp_path):
     skate.data.from_items(rows).write_webdataset(tmp_path)
     (row,) = skate.data.read_webdataset(tmp_path).take_all()
     assert row["pt"].tolist() == [1, 2, 3]
+
+
+def shouted(sample):
+    return {**sample, "txt": sample["txt"].upper()}
+
+
+@pytest.mark.parametrize(
+    ("encoder", "txt", "cls"),
+    [
+        (True, b"hello", b"3"),
+        (shouted, b"HELLO", b"4"),
+        ([shouted, True], b"HELLO", b"3"),
+        ([True, lambda sample: {**sample, "cls": "5"}], b"hello", b"5"),
+    ],
+)
+def test_samples_are_written_as_the_encoder_makes_them(tmp_path, encoder, txt, cls):
+    value = "4" if encoder is shouted else 3
+    rows = [{"__key__": "a", "txt": "hello", "cls": value}]
+    skate.data.from_items(rows).write_webdataset(tmp_path, encoder=encoder)
+    (row,) = skate.data.read_webdataset(tmp_path, decoder=None).take_all()
+    assert (row["txt"], row["cls"]) == (txt, cls)
+
+
+def test_what_no_encoder_made_bytes_of_is_not_written(tmp_path):
+    rows = [{"__key__": "a", "cls": 3}]
+    with pytest.raises(TypeError, match=r"cannot write a int as \.cls.*encoder="):
+        skate.data.from_items(rows).write_webdataset(tmp_path, encoder=None)
+    assert not list(tmp_path.glob("*.tar"))

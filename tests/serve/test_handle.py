@@ -414,8 +414,10 @@ def test_a_handle_lets_go_of_its_replicas(run: Run) -> None:
     handle = run(answer.bind())
     assert handle.remote().result() == 1
     assert handle.is_initialized
+    assert handle.running_replicas_populated()
     handle.shutdown()
     assert not handle.is_initialized
+    assert not handle.running_replicas_populated()
     assert handle.remote().result() == 1
     asyncio.run(handle.shutdown_async())
     assert not handle.is_initialized

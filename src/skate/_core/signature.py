@@ -182,23 +182,28 @@ def passing_on(to: Callable[..., object]) -> Callable[[F], F]:
     return show
 
 
-def showing_keywords(names: Iterable[str] | Mapping[str, str]) -> Callable[[F], F]:
+def showing_keywords(
+    names: Iterable[str] | Mapping[str, str], *, open_ended: bool = False
+) -> Callable[[F], F]:
     """Return a decorator by which `help()` shows what a function takes by `**`.
 
     Args:
         names: The names of what it takes; with a line on each, those that the docstring does not
             name are added to it.
+        open_ended: Whether there may be others, so that `**` is shown as well.
     """
 
     def show(function: F) -> F:
         written = inspect.signature(function)
         shown: list[inspect.Parameter] = []
         for parameter in written.parameters.values():
-            if parameter.kind is not parameter.VAR_KEYWORD:
+            if parameter.kind is parameter.VAR_KEYWORD:
+                shown += [
+                    inspect.Parameter(name, parameter.KEYWORD_ONLY, default=_OPTIONAL)
+                    for name in names
+                ]
+            if open_ended or parameter.kind is not parameter.VAR_KEYWORD:
                 shown.append(parameter)
-                continue
-            for name in names:
-                shown.append(inspect.Parameter(name, parameter.KEYWORD_ONLY, default=_OPTIONAL))
         function.__signature__ = written.replace(parameters=shown)  # type: ignore[attr-defined]
         if isinstance(names, Mapping) and function.__doc__:
             function.__doc__ = _with_options(function.__doc__, names)

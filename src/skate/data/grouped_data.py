@@ -11,8 +11,10 @@ import cloudpickle
 import numpy as np
 import pyarrow as pa
 
+from skate._core.signature import showing_keywords
 from skate.data import aggregate as agg
 from skate.data._aggregates.base import unfit
+from skate.data._api.step_keywords import STEP, StepKeywords
 from skate.data._arrow.blocks import (
     DEFAULT_FORMATS,
     Block,
@@ -35,6 +37,8 @@ from skate.data._expressions.expression import Expr, set_column
 from skate.data._settings.context import driver_threads
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from skate._core.arrays import Array
     from skate.data.dataset import Dataset
 
@@ -322,6 +326,7 @@ class GroupedData:
             groups = Repartition((groups,), self._blocks)
         return rows._with(groups)
 
+    @showing_keywords(STEP, open_ended=True)
     def map_groups(
         self,
         fn: Callable[..., object] | type[object],
@@ -334,7 +339,7 @@ class GroupedData:
         fn_constructor_kwargs: dict[str, Any] | None = None,
         concurrency: object = None,
         zero_copy_batch: bool = True,
-        **remote_args: object,
+        **remote_args: Unpack[StepKeywords],
     ) -> Dataset:
         """Call a function with each group as a batch; it returns a batch.
 
@@ -367,7 +372,10 @@ class GroupedData:
             step, step.name, udf, compute, concurrency, remote_args
         )
 
-    def with_column(self, column_name: str, expr: Expr, **remote_args: Any) -> Dataset:
+    @showing_keywords(STEP, open_ended=True)
+    def with_column(
+        self, column_name: str, expr: Expr, **remote_args: Unpack[StepKeywords]
+    ) -> Dataset:
         """Add a column that an expression computes from each group on its own.
 
         Args:

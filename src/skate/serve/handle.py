@@ -85,6 +85,10 @@ class DeploymentHandle:
         """Whether it has been called, and knows its replicas."""
         return self._router is not None
 
+    def running_replicas_populated(self) -> bool:
+        """Return whether it knows a replica to call; it waits for one with the first call."""
+        return self._router is not None and self._router.has_replicas()
+
     def options(
         self,
         *,

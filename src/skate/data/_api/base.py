@@ -136,7 +136,7 @@ class Core(Iterating):
         udf: UserFunction | None = None,
         compute: object = None,
         concurrency: object = None,
-        remote_args: dict[str, object] | None = None,
+        remote_args: Mapping[str, object] | None = None,
         min_rows: int = 0,
         keeps_rows: bool = False,
     ) -> Dataset:
@@ -199,12 +199,12 @@ def check_least(name: str, number: int, least: int) -> None:
         raise ValueError(f"{name} takes a number of at least {least}; got {number}")
 
 
-def given_options(remote_args: dict[str, object]) -> dict[str, Any]:
+def given_options(remote_args: Mapping[str, object]) -> dict[str, Any]:
     """Return those options that have a value."""
     return {name: value for name, value in remote_args.items() if value is not None}
 
 
-def _worker_options(remote_args: dict[str, object]) -> dict[str, object]:
+def _worker_options(remote_args: Mapping[str, object]) -> dict[str, object]:
     """Collect the options that are given, and those that `ray_remote_args_fn` gives. Ray calls
     that function for each worker; here all workers of a step are alike, and it is called once."""
     options = given_options(remote_args)

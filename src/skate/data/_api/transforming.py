@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Concatenate, TypeAlias, cast
 
 from skate._core.plain_errors import methods_failing_plainly
+from skate._core.signature import showing_keywords
 from skate.data._api.base import Core, check_least
+from skate.data._api.step_keywords import STEP, StepKeywords
 from skate.data._arrow.blocks import Row, check_format, check_unique
 from skate.data._execution.batching import check_batch_size
 from skate.data._execution.bundles import Bundle, bundle_of
@@ -31,6 +33,8 @@ from skate.data._plan.seeds import RandomSeedConfig, numpy_seed
 from skate.data._plan.static_schema import static_schema
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from skate.data._settings.context import DataContext
     from skate.data.dataset import Dataset
 
@@ -50,6 +54,7 @@ Keywords = dict[str, Any] | None
 class Transforming(Core):
     """Lazy: nothing runs until rows are asked for."""
 
+    @showing_keywords(STEP, open_ended=True)
     def map(
         self,
         fn: RowFunction,
@@ -60,7 +65,7 @@ class Transforming(Core):
         fn_constructor_args: Arguments = None,
         fn_constructor_kwargs: Keywords = None,
         concurrency: object = None,
-        **remote_args: object,
+        **remote_args: Unpack[StepKeywords],
     ) -> Dataset:
         """Call a function with each row; it returns a row.
 
@@ -87,6 +92,7 @@ class Transforming(Core):
             step, step.name, udf, compute, concurrency, remote_args, keeps_rows=True
         )
 
+    @showing_keywords(STEP, open_ended=True)
     def map_batches(
         self,
         fn: BatchFunction,
@@ -101,7 +107,7 @@ class Transforming(Core):
         fn_constructor_kwargs: Keywords = None,
         concurrency: object = None,
         udf_modifying_row_count: bool = True,
-        **remote_args: object,
+        **remote_args: Unpack[StepKeywords],
     ) -> Dataset:
         """Call a function with batches; it returns a batch, or yields several.
 
@@ -156,6 +162,7 @@ class Transforming(Core):
             min_rows=batch_size or 0, keeps_rows=not udf_modifying_row_count,
         )  # fmt: skip
 
+    @showing_keywords(STEP, open_ended=True)
     def flat_map(
         self,
         fn: RowFunction,
@@ -166,7 +173,7 @@ class Transforming(Core):
         fn_constructor_args: Arguments = None,
         fn_constructor_kwargs: Keywords = None,
         concurrency: object = None,
-        **remote_args: object,
+        **remote_args: Unpack[StepKeywords],
     ) -> Dataset:
         """Call a function with each row; it returns or yields any number of rows.
 
@@ -190,6 +197,7 @@ class Transforming(Core):
         step = FlatMapRows(udf, f"FlatMap({udf.name})")
         return self._mapped(step, step.name, udf, compute, concurrency, remote_args)
 
+    @showing_keywords(STEP, open_ended=True)
     def filter(
         self,
         fn: RowFunction | None = None,
@@ -201,7 +209,7 @@ class Transforming(Core):
         fn_constructor_args: Arguments = None,
         fn_constructor_kwargs: Keywords = None,
         concurrency: object = None,
-        **remote_args: object,
+        **remote_args: Unpack[StepKeywords],
     ) -> Dataset:
         """Keep the rows for which something is true.
 
@@ -252,6 +260,7 @@ class Transforming(Core):
 
     # -- columns --------------------------------------------------------------------------------
 
+    @showing_keywords(STEP, open_ended=True)
     def add_column(
         self,
         col: str,
@@ -260,7 +269,7 @@ class Transforming(Core):
         batch_format: str | None = "pandas",
         compute: object = None,
         concurrency: object = None,
-        **remote_args: Any,
+        **remote_args: Unpack[StepKeywords],
     ) -> Dataset:
         """Add a column that a function computes from batches.
 
@@ -291,9 +300,10 @@ class Transforming(Core):
             **remote_args,
         )
 
+    @showing_keywords(STEP, open_ended=True)
     def drop_columns(
         self, cols: str | Sequence[str], *, compute: object = None, concurrency: object = None,
-        **remote_args: object,
+        **remote_args: Unpack[StepKeywords],
     ) -> Dataset:  # fmt: skip
         """Leave out columns.
 
@@ -317,9 +327,10 @@ class Transforming(Core):
             DropColumns(names), label, None, compute, concurrency, remote_args, keeps_rows=True
         )
 
+    @showing_keywords(STEP, open_ended=True)
     def select_columns(
         self, cols: str | Sequence[str], *, compute: object = None, concurrency: object = None,
-        **remote_args: object,
+        **remote_args: Unpack[StepKeywords],
     ) -> Dataset:  # fmt: skip
         """Keep some columns, in this order; files of columns are not read for the others.
 
@@ -339,9 +350,10 @@ class Transforming(Core):
             SelectColumns(names), label, None, compute, concurrency, remote_args, keeps_rows=True
         )
 
+    @showing_keywords(STEP, open_ended=True)
     def rename_columns(
         self, names: Mapping[str, str] | Sequence[str], *, concurrency: object = None,
-        **remote_args: object,
+        **remote_args: Unpack[StepKeywords],
     ) -> Dataset:  # fmt: skip
         """Give columns other names.
 
@@ -365,8 +377,14 @@ class Transforming(Core):
             step, "RenameColumns", None, None, concurrency, remote_args, keeps_rows=True
         )
 
+    @showing_keywords(STEP, open_ended=True)
     def with_column(
-        self, column_name: str, expr: Expr, *, compute: object = None, **remote_args: object
+        self,
+        column_name: str,
+        expr: Expr,
+        *,
+        compute: object = None,
+        **remote_args: Unpack[StepKeywords],
     ) -> Dataset:
         """Add or replace a column by an expression.
 
@@ -383,12 +401,13 @@ class Transforming(Core):
         """
         return self._with_columns({column_name: expr}, compute, remote_args)
 
+    @showing_keywords(STEP, open_ended=True)
     def with_columns(
         self,
         exprs: Mapping[str, Expr] | Expr | Sequence[Expr] | None = None,
         *more_exprs: Mapping[str, Expr] | Expr,
         compute: object = None,
-        **remote_args: object,
+        **remote_args: Unpack[StepKeywords],
     ) -> Dataset:
         """Add or replace columns by expressions.
 
@@ -414,7 +433,7 @@ class Transforming(Core):
         return self._with_columns(columns, compute, remote_args)
 
     def _with_columns(
-        self, exprs: Mapping[str, Expr], compute: object, remote_args: dict[str, object]
+        self, exprs: Mapping[str, Expr], compute: object, remote_args: Mapping[str, object]
     ) -> Dataset:
         for name, expression in exprs.items():
             if not isinstance(name, str):
@@ -439,7 +458,7 @@ class Transforming(Core):
         expressions: Iterable[Expr],
         compute: object,
         concurrency: object,
-        remote_args: dict[str, object],
+        remote_args: Mapping[str, object],
         keeps_rows: bool = False,
     ) -> Dataset:
         """Add a step made of expressions. Those that count rows need the blocks one after another,

@@ -76,7 +76,7 @@ class Writing(Consuming):
     arrow_csv_args_fn, pandas_json_args_fn), and resume: with True a write that was cut short, by
     whatever, goes on where it was when the same program runs again, and has each row once."""
 
-    @showing_keywords(meanings(ParquetWriteKeywords))
+    @showing_keywords(meanings(ParquetWriteKeywords), open_ended=True)
     def write_parquet(
         self,
         path: PathLike,
@@ -126,7 +126,7 @@ class Writing(Consuming):
         split = partial(_by_folder, names, partition_cols, style)
         self._write_blocks(files, "parquet", write, split)
 
-    @showing_keywords(meanings(CSVWriteKeywords))
+    @showing_keywords(meanings(CSVWriteKeywords), open_ended=True)
     def write_csv(self, path: PathLike, **options: Unpack[CSVWriteKeywords]) -> None:
         """Write CSV files.
 
@@ -155,7 +155,7 @@ class Writing(Consuming):
 
         self._write_blocks(files, "csv", write)
 
-    @showing_keywords(meanings(JSONWriteKeywords))
+    @showing_keywords(meanings(JSONWriteKeywords), open_ended=True)
     def write_json(self, path: PathLike, **options: Unpack[JSONWriteKeywords]) -> None:
         """Write files with one JSON object per line.
 
@@ -211,7 +211,7 @@ class Writing(Consuming):
 
         self._write_blocks(files, "npy", write)
 
-    @showing_keywords(meanings(ORCWriteKeywords))
+    @showing_keywords(meanings(ORCWriteKeywords), open_ended=True)
     def write_orc(self, path: PathLike, **options: Unpack[ORCWriteKeywords]) -> None:
         """Write ORC files; tensors become lists.
 
@@ -262,11 +262,15 @@ class Writing(Consuming):
         self._write_blocks(files, "tfrecords", write)
 
     @showing_keywords(meanings(WriteKeywords))
-    def write_webdataset(self, path: PathLike, **options: Unpack[WriteKeywords]) -> None:
+    def write_webdataset(
+        self, path: PathLike, *, encoder: object = True, **options: Unpack[WriteKeywords]
+    ) -> None:
         """Write WebDataset archives: columns are named by extensions, `__key__` names the sample.
 
         Args:
             path: The folder, on any file system; one archive per block is written into it.
+            encoder: True (values become bytes by their extensions), a function of samples that
+                returns what is written, None for columns of bytes and text, or a list of these.
             **options: Those of `write_parquet`, without others.
         """
         from skate.data.sources.webdataset import archive_of
@@ -275,7 +279,7 @@ class Writing(Consuming):
         files.nothing_left()
 
         def write(block: Block, file: BinaryIO, number: str) -> None:
-            file.write(archive_of(rows_of(block, plain=False), number))
+            file.write(archive_of(rows_of(block, plain=False), number, encoder))
 
         self._write_blocks(files, "tar", write)
 

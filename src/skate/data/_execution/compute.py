@@ -32,6 +32,10 @@ class ActorPoolStrategy:
         max_size: How many at the most.
         initial_size: How many to begin with; by default `min_size`.
         max_tasks_in_flight_per_actor: How many calls wait at an actor; by default 2.
+        max_concurrent_calls_per_actor: How many of them are under way in it, in threads; by
+            default 1, or what the step's `max_concurrency` says.
+        enable_true_multi_threading: Whether calls under way may be in your class at once, which
+            suits those that wait for others; by default one is, and the others prepare batches.
 
     Raises:
         ValueError: If sizes contradict each other.
@@ -45,6 +49,8 @@ class ActorPoolStrategy:
         [{'x': 1}, {'x': 2}]
     """
 
+    enable_true_multi_threading: bool
+
     def __init__(
         self,
         _min_size: int | None = None,
@@ -56,6 +62,8 @@ class ActorPoolStrategy:
         max_size: int | None = None,
         initial_size: int | None = None,
         max_tasks_in_flight_per_actor: int | None = None,
+        max_concurrent_calls_per_actor: int | None = None,
+        enable_true_multi_threading: bool | None = None,
     ) -> None:
         if (_min_size is not None and min_size is not None) or (_max_size and max_size):
             raise ValueError("give the sizes of a pool by their names, each once")
@@ -69,11 +77,15 @@ class ActorPoolStrategy:
             max_size=max_size,
             initial_size=initial_size,
             max_tasks_in_flight_per_actor=max_tasks_in_flight_per_actor,
+            max_concurrent_calls_per_actor=max_concurrent_calls_per_actor,
         )
         self.min_size: int = size or min_size or 1
         self.max_size: int = size or max_size or max(self.min_size, initial_size or 1)
         self.initial_size: int = initial_size or self.min_size
-        depth = DataContext.get_current().max_tasks_in_flight_per_actor or 2
+        self.max_concurrent_calls_per_actor: int | None = max_concurrent_calls_per_actor
+        self.enable_true_multi_threading = bool(enable_true_multi_threading)
+        usual = DataContext.get_current().max_tasks_in_flight_per_actor
+        depth = usual or max(2, max_concurrent_calls_per_actor or 1)
         self.max_tasks_in_flight_per_actor: int = max_tasks_in_flight_per_actor or depth
         if not 1 <= self.min_size <= self.initial_size <= self.max_size:
             raise ValueError(

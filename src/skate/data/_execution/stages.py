@@ -114,11 +114,11 @@ class _Mapper:
     """The actor of a pool. The user's classes are constructed by the first job, so that what a
     constructor raises reaches the user as what it is."""
 
-    def __init__(self, chain: TransformChain, overlaps: bool) -> None:
+    def __init__(self, chain: TransformChain, one_at_a_time: bool) -> None:
         self.chain = chain
         functions = (getattr(step, "udf", None) for step in chain.steps)
         self.functions = [each for each in functions if isinstance(each, UserFunction)]
-        if overlaps:
+        if one_at_a_time:
             for function in self.functions:
                 function.call_in_one_thread()
 
@@ -145,12 +145,15 @@ class Actors:
     ) -> None:
         self.demand = demand_of(options)
         options = {"max_restarts": -1, "max_task_retries": 3, **options}
+        if strategy.max_concurrent_calls_per_actor is not None:
+            options["max_concurrency"] = strategy.max_concurrent_calls_per_actor
         # With the names of the modules, by which the engine chooses where to start the actor, and
         # called by what it does, for errors, lists of actors and of processes.
         mapper: Any = type(f"MapWorker({chain.name})", (_Mapper,), {"modules": chain.modules})
         self._actor = skate.remote(mapper).options(**options)
         self.chain = chain
-        self._overlaps = (options.get("max_concurrency") or 1) > 1
+        several_calls = (options.get("max_concurrency") or 1) > 1
+        self._one_at_a_time = several_calls and not strategy.enable_true_multi_threading
         self._chain = skate.put(chain)
         self.strategy = strategy
         self.depth = strategy.max_tasks_in_flight_per_actor
@@ -159,7 +162,7 @@ class Actors:
         self.window = strategy.max_size * self.depth
 
     def _grow(self) -> object:
-        actor = self._actor.remote(self._chain, self._overlaps)
+        actor = self._actor.remote(self._chain, self._one_at_a_time)
         self.load[actor] = 0
         self._started.append(actor.started.remote())
         return actor

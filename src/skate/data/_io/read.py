@@ -567,7 +567,7 @@ def read_iceberg(
     return _dataset(source, given)
 
 
-@showing_keywords(meanings(SourceKeywords))
+@showing_keywords(meanings(SourceKeywords), open_ended=True)
 @failing_plainly
 def read_datasource(datasource: Datasource, **options: object) -> Dataset:
     """Read a source of your own.

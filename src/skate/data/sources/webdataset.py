@@ -276,16 +276,50 @@ def encoded(name: str, value: Any) -> bytes:
     raise TypeError(f"cannot write a {type(value).__name__} as .{name}; give bytes or text")
 
 
-def archive_of(rows: Iterator[Mapping[str, object]], number: str) -> bytes:
+def encoded_by(encoder: object, sample: Mapping[str, object]) -> Mapping[str, object]:
+    """Encode a sample as `write_webdataset` was told to.
+
+    Args:
+        encoder: True, or a name, encodes each value by its extension; None none; a function
+            returns the sample as it is to be; of a list each goes on with what the former left.
+        sample: The values by extension.
+    """
+    if isinstance(encoder, (list, tuple)):
+        for each in encoder:
+            sample = encoded_by(each, sample)
+        return sample
+    if callable(encoder):
+        return encoder(dict(sample))  # type: ignore[no-any-return]
+    if not encoder:
+        return sample
+    return {
+        name: value if name.startswith("__") or value is None else encoded(name, value)
+        for name, value in sample.items()
+    }
+
+
+def _content(name: str, value: object) -> bytes:
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, bytes):
+        return value
+    raise TypeError(
+        f"cannot write a {type(value).__name__} as .{name}: the encoder left it as it is; leave "
+        "encoder= out, or give one that makes bytes or text"
+    )
+
+
+def archive_of(rows: Iterator[Mapping[str, object]], number: str, encoder: object = True) -> bytes:
     """Make a tar file of the samples; those without `__key__` are numbered."""
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w") as archive:
         for count, row in enumerate(rows):
-            key = row.get("__key__") or f"{number}{count:06}"
-            for name, value in row.items():
+            sample = encoded_by(encoder, row)
+            key = sample.get("__key__") or f"{number}{count:06}"
+            for name, value in sample.items():
                 if name.startswith("__") or value is None:
                     continue
-                data = encoded(name, value)
+                data = _content(name, value)
                 member = tarfile.TarInfo(_name_inside(f"{key}.{name}"))
                 member.size = len(data)
                 archive.addfile(member, io.BytesIO(data))

@@ -127,6 +127,10 @@ class Router:
         """Return how many requests wait for a replica."""
         return len(self._waiting)
 
+    def has_replicas(self) -> bool:
+        """Return whether any replica is known."""
+        return bool(self._replicas)
+
     def actors(self, besides: str = "") -> list[ReplicaHandle]:
         """Return the actors of all replicas, without the one that is named `besides`."""
         with self.lock:

@@ -54,6 +54,7 @@ class Trial(TrialErrors):
     next_checkpoint: int = 0
     experiment_number: int = 0  # of those with its folder and trainable
     _adopted: RecordedCheckpoint | None = None
+    is_saving: bool = False  # paused, and its checkpoint is still to come
 
     def __init__(
         self,
@@ -91,7 +92,6 @@ class Trial(TrialErrors):
         self.status: str = Trial.PENDING
         self.location: str = ""
         self.start_time: float | None = None
-        self.is_saving = False  # paused, and its checkpoint is still to come
         self.num_results: int = 0
         self._last_result: ResultRow = {}
         self._courses: MetricHistory | None = MetricHistory()  # None: of the last result alone
