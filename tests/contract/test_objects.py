@@ -5,6 +5,7 @@ import datetime
 import decimal
 import pickle
 
+import numpy
 import pytest
 
 import skate
@@ -281,6 +282,29 @@ def test_a_setting_shows_where_references_are_pickled_by_others(monkeypatch):
 
 def test_type_hints_accept_a_parameter():
     assert skate.ObjectRef[int] is not None
+
+
+@pytest.mark.parametrize(
+    ("use", "symbol"),
+    [
+        (lambda ref: ref + 1, r"\+"),
+        (lambda ref: 2 * ref, r"\*"),
+        (lambda ref: sum([ref, ref]), r"\+"),
+        (lambda ref: ref > 0, ">"),
+        (lambda ref: ref < 0, "<"),
+        (lambda ref: sorted([ref, 1]), "[<>]"),
+    ],
+)
+def test_a_reference_is_not_its_value(use, symbol):
+    with pytest.raises(TypeError, match=rf"{symbol} takes values.*skate\.get\(ref\)"):
+        use(skate.put(1))
+
+
+def test_an_array_of_references():
+    refs = [skate.put(1), skate.put(2)]
+    array = numpy.array(refs)
+    assert array.dtype == object
+    assert array.tolist() == refs
 
 
 def test_a_reference_to_no_object():

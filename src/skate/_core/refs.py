@@ -411,6 +411,30 @@ class ObjectRefGenerator(Generic[T_co]):
         return f"ObjectRefGenerator({self._generator_ref.hex()})"
 
 
+_SYMBOLS = {
+    "add": "+", "sub": "-", "mul": "*", "matmul": "@", "truediv": "/", "floordiv": "//",
+    "mod": "%", "pow": "**", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+}  # fmt: skip
+_ORDERS = ("lt", "le", "gt", "ge")  # each is the other way round of another one
+
+
+def _needs_the_value(symbol: str) -> Callable[[object, object], NoReturn]:
+    def refuse(ref: object, other: object) -> NoReturn:
+        raise TypeError(
+            f"{symbol} takes values, and an ObjectRef only refers to one: get that first, with "
+            "skate.get(ref)"
+        )
+
+    return refuse
+
+
+# Added here and not in the class, so that type checkers go on to refuse them.
+for _name, _symbol in _SYMBOLS.items():
+    setattr(ObjectRef, f"__{_name}__", _needs_the_value(_symbol))
+    if _name not in _ORDERS:
+        setattr(ObjectRef, f"__r{_name}__", _needs_the_value(_symbol))
+
+
 def _pickled_elsewhere(ref: ObjectRef[Any]) -> Exception:
     from skate.exceptions import OufOfBandObjectRefSerializationException
 
