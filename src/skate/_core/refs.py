@@ -421,7 +421,7 @@ _ORDERS = ("lt", "le", "gt", "ge")  # each is the other way round of another one
 def _needs_the_value(symbol: str) -> Callable[[object, object], NoReturn]:
     def refuse(ref: object, other: object) -> NoReturn:
         raise TypeError(
-            f"{symbol} takes values, and an ObjectRef only refers to one: get that first, with "
+            f"{symbol} takes values, and an 'ObjectRef' only refers to one: get that first, with "
             "skate.get(ref)"
         )
 
