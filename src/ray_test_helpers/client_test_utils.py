@@ -8,5 +8,5 @@ from ray_test_helpers.test_utils import SignalActor
 
 
 def create_remote_signal_actor(ray: Any) -> Any:
-    """The class of the actor that lets others wait."""
+    """Return the class of the actor that lets others wait."""
     return SignalActor

@@ -60,7 +60,7 @@ class Cluster:
         labels: dict[str, str] | None = None,
         **services: Any,
     ) -> _Node:
-        """More resources. What concerns the services of a node is not needed; the labels of the
+        """Add resources. What concerns the services of a node is not needed; the labels of the
         machine are those of the first node."""
         amounts = {"CPU": num_cpus, "GPU": num_gpus, **(resources or {})}
         self._total.update(amounts)
@@ -79,7 +79,7 @@ class Cluster:
         skate.init(address=self.address, namespace=namespace)
 
     def wait_for_nodes(self, timeout: float = 30) -> None:
-        """They are there at once."""
+        """Return at once, as all nodes are there."""
 
     def list_all_nodes(self) -> list[_Node]:
         return list(self._nodes)

@@ -54,7 +54,7 @@ ConcurrencyCounter = skate.remote(num_cpus=0)(_ConcurrencyCounter)
 
 @contextmanager
 def gen_bin_files(n: int) -> Iterator[tuple[str, list[str]]]:
-    """A folder with so many files, each of 500 times its number."""
+    """Make a folder with so many files, each of 500 times its number."""
     with tempfile.TemporaryDirectory() as folder:
         paths = [os.path.join(folder, f"{number}.bin") for number in range(n)]
         for number, path in enumerate(paths):
@@ -64,7 +64,7 @@ def gen_bin_files(n: int) -> Iterator[tuple[str, list[str]]]:
 
 
 def column_udf(col: str, udf: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A function on rows or batches that changes one column and keeps that only."""
+    """Return a function on rows or batches that changes one column and keeps that only."""
 
     @functools.wraps(udf)
     def on_row(row: Any) -> Any:
@@ -74,7 +74,7 @@ def column_udf(col: str, udf: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def column_udf_class(col: str, udf: Callable[[Any], Any]) -> type:
-    """The same as a class."""
+    """Return the same as a class."""
 
     class OnRow:
         def __call__(self, row: Any) -> Any:
@@ -84,14 +84,14 @@ def column_udf_class(col: str, udf: Callable[[Any], Any]) -> type:
 
 
 def named_values(col_names: str | list[str], tuples: Sequence[Any]) -> list[dict[str, Any]]:
-    """Rows of values, one per name, or of one value each."""
+    """Make rows of values, one per name, or of one value each."""
     if isinstance(col_names, list):
         return [dict(zip(col_names, values, strict=False)) for values in tuples]
     return [{col_names: value} for value in tuples]
 
 
 def extract_values(col_name: str, tuples: Sequence[Any]) -> list[Any]:
-    """One column of rows."""
+    """Return one column of rows."""
     return [row[col_name] for row in tuples]
 
 

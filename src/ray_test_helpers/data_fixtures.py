@@ -34,7 +34,7 @@ ray_start_2_cpus_shared = sessions._session("module", num_cpus=2)
 
 @_fixture()
 def restore_data_context() -> Iterator[DataContext]:
-    """The settings, which are again what they were when the test has ended."""
+    """Yield the settings, which are again what they were when the test has ended."""
     original = DataContext.get_current().copy()
     yield DataContext.get_current()
     DataContext._set_current(original)
@@ -42,7 +42,7 @@ def restore_data_context() -> Iterator[DataContext]:
 
 @_fixture(scope="module")
 def data_context_override(request: Any) -> Iterator[DataContext]:
-    """Settings that the test's parameter changes, for its module."""
+    """Yield settings that the test's parameter changes, for its module."""
     original = DataContext.get_current().copy()
     for name, value in getattr(request, "param", {}).items():
         setattr(DataContext.get_current(), name, value)
@@ -51,7 +51,7 @@ def data_context_override(request: Any) -> Iterator[DataContext]:
 
 
 def _setting(name: str, values: list[Any]) -> Callable[..., Any]:
-    """A fixture that runs a test with each value of a setting."""
+    """Make a fixture that runs a test with each value of a setting."""
 
     def changed(request: Any) -> Iterator[Any]:
         context = DataContext.get_current()
@@ -96,7 +96,7 @@ def data_dir_with_space() -> str:
 
 @_fixture()
 def local_path(tmp_path: Any, data_dir: str) -> str:
-    """An empty folder."""
+    """Return an empty folder."""
     path = os.path.join(tmp_path, data_dir)
     os.mkdir(path)
     return path
@@ -109,7 +109,7 @@ def local_fs() -> Any:
 
 @_fixture()
 def base_partitioned_df() -> Any:
-    """Two numbers with three letters each."""
+    """Make a frame: two numbers with three letters each."""
     pandas = import_module("pandas")
     return pandas.DataFrame({"one": [1, 1, 1, 3, 3, 3], "two": list("abcefg")})
 

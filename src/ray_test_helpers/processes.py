@@ -26,7 +26,7 @@ def run_string_as_driver(
     encode: str = "utf-8",
     timeout: float | None = None,
 ) -> str:
-    """Run a program in an interpreter of its own; returns what it printed."""
+    """Run a program in an interpreter of its own, and return what it printed."""
     done = subprocess.run(
         [sys.executable, "-"],
         input=driver_script.encode(encode),
@@ -48,7 +48,7 @@ def run_string_as_driver_stdout_stderr(
     encode: str = "utf-8",
     timeout: float | None = None,
 ) -> tuple[str, str]:
-    """The same, with what it wrote to each of the two."""
+    """Run a program likewise, and return what it wrote to each of the two."""
     done = subprocess.run(
         [sys.executable, "-"],
         input=driver_script.encode(encode),
@@ -63,7 +63,7 @@ def run_string_as_driver_stdout_stderr(
 def run_string_as_driver_nonblocking(
     driver_script: str, env: dict[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
-    """The same without waiting for it."""
+    """Run a program likewise, without waiting for it."""
     command = [sys.executable, "-c", driver_script]
     return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
@@ -96,7 +96,7 @@ def _wait_until_gone(pids: list[int], timeout: float) -> None:
 
 
 def _state(pid: int) -> str:
-    """Its letter in /proc, empty for a process that is gone."""
+    """Return its letter in /proc, empty for a process that is gone."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:

@@ -45,7 +45,7 @@ def get_application_urls(
     exclude_route_prefix: bool = False,
     from_proxy_manager: bool = False,
 ) -> list[str]:
-    """Where an application answers: one address, which all replicas share."""
+    """Return where an application answers: one address, which all replicas share."""
     if getattr(protocol, "value", protocol) == "gRPC":
         return [_grpc_address(use_localhost)]
     routes = skate.get(_client.connect().controller.routes.remote())
@@ -82,7 +82,7 @@ def check_target_groups_ready(client: Any, app_name: str, protocol: Any = "HTTP"
 
 
 def request_with_retries(timeout: float = 30, app_name: str = DEFAULT_APP) -> Any:
-    """The response of an application, as soon as it answers."""
+    """Return the response of an application, as soon as it answers."""
     import httpx
 
     end = time.monotonic() + timeout
@@ -163,7 +163,7 @@ def check_num_replicas_lte(name: str, target: int, app_name: str = DEFAULT_APP) 
 
 @asynccontextmanager
 async def send_signal_on_cancellation(signal_actor: Any) -> AsyncIterator[None]:
-    """Waits until it is cancelled, and tells the signal so."""
+    """Wait to be cancelled, and tell the signal so."""
     try:
         yield
         await asyncio.Event().wait()
@@ -172,7 +172,7 @@ async def send_signal_on_cancellation(signal_actor: Any) -> AsyncIterator[None]:
 
 
 def tlog(text: str, level: str = "INFO") -> None:
-    """A line with the time, among the output of a test."""
+    """Print a line with the time, among the output of a test."""
     print(f"[{level}] {time.strftime('%H:%M:%S')} {text}")
 
 

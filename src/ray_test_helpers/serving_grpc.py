@@ -89,7 +89,7 @@ class FakeGrpcContext:
         self._trailing_metadata: list[tuple[str, str]] = []
 
     def __getattr__(self, name: str) -> Any:
-        """A method that returns what is kept by its name, or keeps it."""
+        """Return a method that returns what is kept by its name, or keeps it."""
         if name.startswith("set_"):
             return lambda value: setattr(self, name.removeprefix("set"), value)
         if f"_{name}" not in vars(self):

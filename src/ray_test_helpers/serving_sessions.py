@@ -65,7 +65,7 @@ def ray_shutdown() -> Iterator[None]:
 
 @_pytest.fixture  # type: ignore[untyped-decorator]
 def ray_start_stop() -> Iterator[None]:
-    """No cluster: each command that a test runs has a session of its own."""
+    """Start no cluster: each command that a test runs has a session of its own."""
     _end()
     yield
     _end()
@@ -73,7 +73,7 @@ def ray_start_stop() -> Iterator[None]:
 
 @_pytest.fixture  # type: ignore[untyped-decorator]
 def ray_instance(request: Any) -> Iterator[Any]:
-    """A session, with the environment that the parameter names."""
+    """Start a session, with the environment that the parameter names."""
     before = dict(os.environ)
     os.environ.update(getattr(request, "param", {}))
     yield skate.init()
@@ -93,7 +93,7 @@ def tmp_dir() -> Iterator[str]:
 
 @_pytest.fixture  # type: ignore[untyped-decorator]
 def serve_instance() -> Iterator[Any]:
-    """The instance that tests share; it goes on until the program ends, or a test ends it."""
+    """Return the instance that tests share; a test ends it, or else the end of the program."""
     client = get_global_client(raise_if_no_controller_running=False)
     if client is None:
         skate.shutdown()

@@ -33,7 +33,7 @@ _Function = TypeVar("_Function")
 
 
 def generate_internal_config_map(**settings: Any) -> dict[str, Any]:
-    """Arguments of init that tuned Ray's services before 1.0."""
+    """Return arguments of init that tuned Ray's services before 1.0."""
     return {"_internal_config": json.dumps(settings)}
 
 
@@ -41,7 +41,7 @@ _DEFAULTS: dict[str, Any] = {"num_cpus": 1, "namespace": "default_test_namespace
 
 
 def get_default_fixture_system_config() -> dict[str, Any]:
-    """What the fixtures say to Ray's services, of which there are none."""
+    """Return what the fixtures say to Ray's services, of which there are none."""
     return {}
 
 
@@ -49,7 +49,7 @@ get_default_fixure_system_config = get_default_fixture_system_config  # the name
 
 
 def get_default_fixture_ray_kwargs() -> dict[str, Any]:
-    """The arguments of `init` that fixtures begin a session with."""
+    """Return the arguments of `init` that fixtures begin a session with."""
     return dict(_DEFAULTS)
 
 
@@ -63,8 +63,8 @@ _held = 0  # sessions that fixtures have begun and not ended
 
 @contextmanager
 def _holding_a_session() -> Iterator[None]:
-    """A session begins and ends inside. One that a test has left which failed, or which no fixture
-    knows of, is ended before: the tests that follow are not to fail with it."""
+    """Let a session begin and end inside. One that a test has left which failed, or which no
+    fixture knows of, is ended before: the tests that follow are not to fail with it."""
     global _held
     if not _held:
         skate.shutdown()
@@ -83,7 +83,7 @@ def _ray_start(**arguments: Any) -> Iterator[Any]:
 
 
 def _session(scope: str = "function", **arguments: Any) -> Callable[..., Any]:
-    """A fixture that starts a session; its parameter, if any, are further arguments of init."""
+    """Make a fixture that starts a session; its parameter, if any, has more arguments of init."""
 
     def started(request: Any) -> Iterator[Any]:
         with _ray_start(**{**arguments, **getattr(request, "param", {})}) as context:
@@ -134,7 +134,7 @@ def shutdown_only() -> Iterator[None]:
 
 @_fixture()
 def shutdown_only_with_initialization_check() -> Iterator[None]:
-    """There is no session yet, and none is left."""
+    """Check that there is no session yet, and leave none."""
     assert not skate.is_initialized()
     yield None
     skate.shutdown()
@@ -142,14 +142,14 @@ def shutdown_only_with_initialization_check() -> Iterator[None]:
 
 @_fixture()
 def set_override_dashboard_url(monkeypatch: Any, request: Any) -> None:
-    """The page has another address, as behind a proxy."""
+    """Give the page another address, as behind a proxy."""
     url = getattr(request, "param", "https://external_dashboard_url")
     monkeypatch.setenv("RAY_OVERRIDE_DASHBOARD_URL", url)
 
 
 @_fixture()
 def error_pubsub() -> Iterator[ErrorSubscription]:
-    """Errors of tasks from now on, for `get_error_message`."""
+    """Collect errors of tasks from now on, for `get_error_message`."""
     subscription = init_error_pubsub()
     yield subscription
     subscription.close()
@@ -157,7 +157,7 @@ def error_pubsub() -> Iterator[ErrorSubscription]:
 
 @_fixture()
 def log_pubsub() -> Iterator[LogSubscription]:
-    """What workers print from now on, for `get_log_message` and its like."""
+    """Collect what workers print from now on, for `get_log_message` and its like."""
     subscription = init_log_pubsub()
     yield subscription
     subscription.close()
@@ -165,7 +165,7 @@ def log_pubsub() -> Iterator[LogSubscription]:
 
 @_fixture()
 def maybe_external_redis() -> None:
-    """There is none."""
+    """Start no Redis: there is none."""
 
 
 maybe_setup_external_redis = maybe_external_redis
@@ -173,7 +173,7 @@ maybe_setup_external_redis = maybe_external_redis
 
 @_fixture()
 def propagate_logs() -> Iterator[None]:
-    """Log records reach those who listen at the root, as pytest does."""
+    """Let log records reach those who listen at the root, as pytest does."""
     loggers = [logging.getLogger(name) for name in ("skate", "skate.data")]
     before = [logger.propagate for logger in loggers]
     for logger in loggers:
@@ -229,12 +229,12 @@ def ray_start_cluster_head_with_env_vars(request: Any, monkeypatch: Any) -> Iter
 
 
 def pytest_runtest_makereport() -> None:
-    """A hook of pytest, for a `conftest.py`: Ray archives the logs of its services there."""
+    """Do nothing: a hook of pytest for a `conftest.py`; Ray archives its services' logs there."""
 
 
 @_fixture()
 def tmp_working_dir(tmp_path: Path) -> str:
-    """A folder with a file, a module and a package."""
+    """Make a folder with a file, a module and a package."""
     (tmp_path / "hello").write_text("world")
     (tmp_path / "file_module.py").write_text("def hello():\n    return 'hello'\n")
     package = tmp_path / "test_module"
@@ -264,8 +264,9 @@ slow_object_spilling_config = _spilling("slow_fs")
 
 
 def _place_to_spill(*configs: dict[str, Any]) -> Callable[..., Any]:
-    """A fixture: what to say in `_system_config`, and the folder that it names. Whatever is asked
-    for, it is this machine's disk; the ids of the tests are those that they have with Ray."""
+    """Make a fixture: what to say in `_system_config`, and the folder that it names. Whatever is
+    asked for, it is this machine's disk; the ids of the tests are those that they have with
+    Ray."""
 
     def place(tmp_path: Path) -> tuple[str, Path]:
         folder = tmp_path / "spill"
@@ -289,7 +290,7 @@ slow_spilling_config = _place_to_spill(slow_object_spilling_config)
 
 @_fixture(params=[1, 4])
 def random_ascii_file(tmp_path: Path, request: Any) -> Iterator[Any]:
-    """A file of so many kilobytes of letters, to be read from its beginning."""
+    """Open a file of so many kilobytes of letters, to be read from its beginning."""
     path = tmp_path / "letters"
     path.write_text("".join(random.choices(string.ascii_letters, k=request.param << 10)))
     with path.open("r+b") as file:
@@ -308,7 +309,7 @@ def temp_file(tmp_path: Path) -> Iterator[Any]:
 
 
 def _variables(value: str, *names: str) -> Callable[..., Any]:
-    """A fixture that sets environment variables; its parameter, if any, is another value."""
+    """Make a fixture that sets environment variables; its parameter, if any, is another value."""
 
     def setting(request: Any, monkeypatch: Any) -> str:
         given: str = getattr(request, "param", value)
@@ -332,14 +333,14 @@ runtime_env_disable_URI_cache = _variables(  # noqa: N816 - the name is Ray's
 
 @_fixture()
 def event_routing_config(request: Any) -> str:
-    """By which way Ray learns of tasks: here there is one, and the tests are run for each."""
+    """Say by which way Ray learns of tasks: here there is one, and the tests are run for each."""
     way: str = getattr(request, "param", "default")
     return way
 
 
 @_fixture()
 def listen_port(request: Any) -> Iterator[int]:
-    """A port that is taken, by its number."""
+    """Return a port that is taken, by its number."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", getattr(request, "param", 0)))
         yield taken.getsockname()[1]
@@ -347,21 +348,21 @@ def listen_port(request: Any) -> Iterator[int]:
 
 @_fixture()
 def make_sure_dashboard_http_port_unused() -> None:
-    """Nothing listens there, as there is no agent."""
+    """Check nothing: nobody listens there, as there is no agent."""
 
 
 # -- clusters of the command line -----------------------------------------------------------------
 
 
 def _labels(text: str) -> dict[str, str]:
-    """Labels as `ray start` takes them: `name=value,name=value`."""
+    """Write labels as `ray start` takes them: `name=value,name=value`."""
     pairs = (pair.partition("=") for pair in text.split(","))
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 @contextmanager
 def _started_by(command: str) -> Iterator[str]:
-    """The machine has what `ray start` is told; yields the address for `init`."""
+    """Give the machine what `ray start` is told; yields the address for `init`."""
     parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("--num-cpus", type=float)
     parser.add_argument("--num-gpus", type=float, default=0)
@@ -405,6 +406,6 @@ def two_node_cluster() -> Iterator[tuple[Cluster, Any]]:
 
 @_fixture(params=["ray_client", "no_ray_client"])
 def start_cluster(ray_start_cluster_enabled: Cluster) -> tuple[Cluster, str]:
-    """The cluster, and the address for `init`: the same with and without a client."""
+    """Return the cluster, and the address for `init`: the same with and without a client."""
     ray_start_cluster_enabled.add_node(num_cpus=4)
     return ray_start_cluster_enabled, ray_start_cluster_enabled.address

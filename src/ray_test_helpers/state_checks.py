@@ -88,5 +88,5 @@ def create_api_options(
     detail: bool = False,
     exclude_driver: bool = True,
 ) -> ListApiOptions:
-    """Options for `StateApiClient.list`."""
+    """Make options for `StateApiClient.list`."""
     return ListApiOptions(limit, timeout, detail, filters or [], exclude_driver, 1.0)

@@ -25,14 +25,14 @@ class _Subscription(ABC):
         self._waiting: deque[dict[str, Any]] = deque()
 
     def close(self) -> None:  # noqa: B027 - as Ray's has it
-        """Nothing is held that would have to be given back."""
+        """Do nothing: nothing is held that would have to be given back."""
 
     @abstractmethod
     def news(self) -> list[dict[str, Any]]:
         """Return what has happened since the last time."""
 
     def next_one(self, end: float) -> dict[str, Any] | None:
-        """The next one, waited for until `end` (of `time.monotonic`)."""
+        """Return the next one, waited for until `end` (of `time.monotonic`)."""
         while not self._waiting:
             late = time.monotonic() > end
             self._waiting.extend(self.news())
@@ -45,7 +45,7 @@ class _Subscription(ABC):
     def first(
         self, num: float, timeout: float, fits: Callable[[dict[str, Any]], bool]
     ) -> list[dict[str, Any]]:
-        """At most `num` that fit and come within `timeout` seconds."""
+        """Return at most `num` that fit and come within `timeout` seconds."""
         end = time.monotonic() + timeout
         found: list[dict[str, Any]] = []
         while len(found) < num and (each := self.next_one(end)) is not None:
@@ -125,7 +125,7 @@ def get_error_message(
     error_type: str | None = None,
     timeout: float = 20,
 ) -> list[dict[str, Any]]:
-    """At most `num` errors, of one kind if it is named, that come in time."""
+    """Return at most `num` errors, of one kind if it is named, that come in time."""
     return subscriber.first(num, timeout, lambda e: error_type in (None, e["type"]))
 
 
@@ -136,7 +136,7 @@ def get_log_batch(
     job_id: str | None = None,
     matcher: Callable[[dict[str, Any]], Any] | None = None,
 ) -> list[dict[str, Any]]:
-    """At most `num` pieces of output that fit and come in time."""
+    """Return at most `num` pieces of output that fit and come in time."""
     return subscriber.first(num, timeout, lambda b: not matcher or bool(matcher(b)))
 
 
@@ -147,7 +147,7 @@ def get_log_data(
     job_id: str | None = None,
     matcher: Callable[[str], Any] | None = None,
 ) -> list[dict[str, Any]]:
-    """At most `num` pieces of output with a line that fits."""
+    """Return at most `num` pieces of output with a line that fits."""
     fits = (lambda b: any(map(matcher, b["lines"]))) if matcher else None
     return get_log_batch(subscriber, num, timeout, job_id, fits)
 
@@ -159,7 +159,7 @@ def get_log_message(
     job_id: str | None = None,
     matcher: Callable[[str], Any] | None = None,
 ) -> list[list[str]]:
-    """The lines of such pieces."""
+    """Return the lines of such pieces."""
     return [b["lines"] for b in get_log_data(subscriber, num, timeout, job_id, matcher)]
 
 
@@ -170,5 +170,5 @@ def get_log_sources(
     job_id: str | None = None,
     matcher: Callable[[str], Any] | None = None,
 ) -> set[str]:
-    """The processes that have printed such pieces."""
+    """Return the processes that have printed such pieces."""
     return {b["pid"] for b in get_log_data(subscriber, num, timeout, job_id, matcher)}

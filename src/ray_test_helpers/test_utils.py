@@ -67,7 +67,7 @@ async def async_wait_for_condition(
     retry_interval_ms: float = 100,
     **kwargs: Any,
 ) -> None:
-    """The same in an event loop; the function may be async."""
+    """Wait as `wait_for_condition` does, in an event loop; the function may be async."""
     last: Exception | None = None
     end = time.monotonic() + timeout
     while time.monotonic() <= end:
@@ -187,7 +187,7 @@ def _returned(value: Any) -> Any:
 
 
 def put_object(obj: Any, use_ray_put: bool) -> Any:
-    """A reference to the value: put here, or returned by a task."""
+    """Return a reference to the value: put here, or returned by a task."""
     return skate.put(obj) if use_ray_put else _returned.remote(obj)
 
 
@@ -196,18 +196,18 @@ def is_placement_group_removed(pg: Any) -> bool:
 
 
 def dicts_equal(dict1: dict[Any, float], dict2: dict[Any, float], abs_tol: float = 1e-4) -> bool:
-    """Whether two dictionaries of numbers are the same, nearly."""
+    """Return whether two dictionaries of numbers are the same, nearly."""
     same_keys = dict1.keys() == dict2.keys()
     return same_keys and all(abs(dict1[key] - dict2[key]) < abs_tol for key in dict1)
 
 
 def generate_system_config_map(**settings: Any) -> dict[str, Any]:
-    """Arguments of init that set what tunes Ray's services."""
+    """Return arguments of init that set what tunes Ray's services."""
     return {"_system_config": settings}
 
 
 def same_elements(elems_a: Any, elems_b: Any) -> bool:
-    """Whether both hold the same things, in any order; they need not be hashable."""
+    """Return whether both hold the same things, in any order; they need not be hashable."""
     rest = list(elems_b)
     for one in elems_a:
         if one not in rest:
@@ -217,12 +217,12 @@ def same_elements(elems_a: Any, elems_b: Any) -> bool:
 
 
 def get_other_nodes(cluster: Any, exclude_head: bool = False) -> list[Any]:
-    """All nodes but that of the driver, which is the first."""
+    """Return all nodes but that of the driver, which is the first."""
     return list(cluster.list_all_nodes()[1:])
 
 
 def get_non_head_nodes(cluster: Any) -> list[Any]:
-    """All nodes but the first."""
+    """Return all nodes but the first."""
     return list(cluster.list_all_nodes()[1:])
 
 
@@ -233,12 +233,12 @@ def get_actor_node_id(actor_handle: Any) -> str:
 
 
 def recursive_fnmatch(dirpath: str, pattern: str) -> list[str]:
-    """The files below a folder whose names match."""
+    """Return the files below a folder whose names match."""
     return [str(path) for path in Path(dirpath).rglob(pattern) if path.is_file()]
 
 
 def convert_actor_state(state: Any) -> Any:
-    """States have their names here already."""
+    """Return the state, which has its name here already."""
     return state
 
 
@@ -263,14 +263,14 @@ def kill_actor_and_wait_for_failure(
 
 
 def placement_group_assert_no_leak(pgs_created: list[Any]) -> None:
-    """Removed, the groups give back all that they had."""
+    """Remove the groups, which give back all that they had."""
     for group in pgs_created:
         remove_placement_group(group)
     wait_for_condition(no_resource_leaks_excluding_node_resources)
 
 
 def no_resource_leaks_excluding_node_resources() -> bool:
-    """Whether all that there is is free."""
+    """Return whether all that there is is free."""
     free = skate.available_resources()
     return all(
         free.get(name, 0) == amount
@@ -322,12 +322,12 @@ class FakeTimer:
 
 
 def _no() -> bool:
-    """Services and variants of Ray that are tested elsewhere."""
+    """Deny services and variants of Ray that are tested elsewhere."""
     return False
 
 
 def _nothing(*args: Any, **kwargs: Any) -> None:
-    """There is no such service to wait for."""
+    """Return at once: there is no such service to wait for."""
 
 
 wait_for_aggregator_agent = wait_for_aggregator_agent_if_enabled = _nothing
@@ -342,7 +342,7 @@ def wandb_setup_api_key_hook() -> str:
 
 
 def __getattr__(name: str) -> Callable[..., Any]:
-    """Any other helper: importable, so that the tests of a file that do without it run."""
+    """Return any other helper: importable, so that the tests of a file that do without it run."""
     if name.startswith("__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

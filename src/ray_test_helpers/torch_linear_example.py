@@ -31,7 +31,7 @@ class LinearDataset(Dataset[tuple[torch.Tensor, torch.Tensor]]):
 
 
 def train_epoch(epoch: int, loader: Any, model: Any, loss_fn: Any, optimizer: Any) -> None:
-    """One pass over the data."""
+    """Go over the data once."""
     if train.get_context().get_world_size() > 1:
         loader.sampler.set_epoch(epoch)
     for x, y in loader:
@@ -42,14 +42,14 @@ def train_epoch(epoch: int, loader: Any, model: Any, loss_fn: Any, optimizer: An
 
 
 def validate_epoch(loader: Any, model: Any, loss_fn: Any) -> dict[str, float]:
-    """The mean loss of the batches."""
+    """Return the mean loss of the batches."""
     with torch.no_grad():
         losses = [loss_fn(model(x), y).item() for x, y in loader]
     return {"loss": sum(losses) / len(losses)}
 
 
 def train_func(config: dict[str, Any]) -> list[dict[str, float]]:
-    """The loop of a worker: reports after each epoch, and returns all that it has reported."""
+    """Run on a worker: report after each epoch, and return all that it has reported."""
     size, batch = config.get("data_size", 1000), config.get("batch_size", 4)
     loaders = [
         prepare_data_loader(DataLoader(LinearDataset(2, 5, part), batch_size=batch))
@@ -69,7 +69,7 @@ def train_func(config: dict[str, Any]) -> list[dict[str, float]]:
 
 
 def train_linear(num_workers: int = 2, use_gpu: bool = False, epochs: int = 3) -> Any:
-    """Train it; the metrics of the last epoch."""
+    """Train it, and return the metrics of the last epoch."""
     config = {"lr": 1e-2, "hidden_size": 1, "batch_size": 4, "epochs": epochs}
     scaling = ScalingConfig(num_workers=num_workers, use_gpu=use_gpu)
     trainer = TorchTrainer(train_func, train_loop_config=config, scaling_config=scaling)

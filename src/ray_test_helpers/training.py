@@ -37,7 +37,7 @@ class DummyPreprocessor(Preprocessor):
         return df
 
     def __eq__(self, other: object) -> bool:
-        """Copies of one are equal."""
+        """Return whether it is equal, as copies of one are."""
         return isinstance(other, DummyPreprocessor) and self.id == other.id
 
     def __hash__(self) -> int:
@@ -48,14 +48,14 @@ class DummyPreprocessor(Preprocessor):
 def create_dict_checkpoint(
     checkpoint_dict: dict[str, Any], checkpoint_cls: type[Checkpoint] | None = None
 ) -> Iterator[Checkpoint]:
-    """A checkpoint in a temporary folder, as long as the block runs."""
+    """Make a checkpoint in a temporary folder, as long as the block runs."""
     with tempfile.TemporaryDirectory(prefix="checkpoint_") as folder:
         Path(folder, _FILE).write_bytes(cloudpickle.dumps(checkpoint_dict))
         yield (checkpoint_cls or Checkpoint).from_directory(folder)
 
 
 def load_dict_checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
-    """The dict again."""
+    """Return the dict again."""
     with checkpoint.as_directory() as folder:
         place = Path(folder, _FILE)
         return pickle.loads(place.read_bytes()) if place.exists() else checkpoint.to_dict()
@@ -67,8 +67,8 @@ def mock_storage_context(
     storage_context_cls: type[StorageContext] = StorageContext,
     storage_path: Any = None,
 ) -> StorageContext:
-    """The folder of a trial, in a temporary one unless `storage_path` says where. Nothing is
-    copied behind the program's back, so that there is no syncer to delete."""
+    """Return the folder of a trial, in a temporary one unless `storage_path` says where. Nothing
+    is copied behind the program's back, so that there is no syncer to delete."""
     place = storage_path or tempfile.mkdtemp(prefix="storage_")
     return storage_context_cls(place, exp_name, trial_dir_name="trial_name")
 

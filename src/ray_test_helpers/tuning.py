@@ -48,7 +48,7 @@ class MyTrainableClass(Trainable):
 
 
 def register_mock_trainable() -> None:
-    """Make it usable by its name."""
+    """Register it, so that its name stands for it."""
     register_trainable(MOCK_TRAINABLE_NAME, MyTrainableClass)
 
 
@@ -64,12 +64,12 @@ class TrialStatusSnapshot:
             self._snapshot.append(new_snapshot)
 
     def max_running_trials(self) -> int:
-        """How many trials have run at once."""
+        """Return how many trials have run at once."""
         counts = (list(states.values()).count(Trial.RUNNING) for states in self._snapshot)
         return max(counts, default=0)
 
     def all_trials_are_terminated(self) -> bool:
-        """Whether all have ended well."""
+        """Return whether all have ended well."""
         last = self._snapshot[-1:]
         return bool(last) and set(last[0].values()) == {Trial.TERMINATED}
 

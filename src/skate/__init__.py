@@ -26,7 +26,8 @@ from skate._core.ids import (
 )
 from skate._core.public_names import install_finder, lazy_names, name_publicly
 from skate._core.refs import DynamicObjectRefGenerator, ObjectRef, ObjectRefGenerator
-from skate._facade.actor import Actor, ActorClass, ActorHandle, method
+from skate._facade.actor import Actor, ActorClass, method
+from skate._facade.actor_handle import ActorHandle
 from skate._facade.api import (
     ClientContext,
     available_resources,

@@ -3,14 +3,8 @@
 from typing import Any, TypeVar, Union
 
 from skate._core.public_names import name_publicly
-from skate._facade.actor import (
-    ActorClass,
-    ActorClassInheritanceError,
-    ActorHandle,
-    ActorMethod,
-    exit_actor,
-    method,
-)
+from skate._facade.actor import ActorClass, ActorClassInheritanceError, exit_actor, method
+from skate._facade.actor_handle import ActorHandle, ActorMethod
 
 T = TypeVar("T")
 

@@ -744,7 +744,12 @@ class SkateSystemError(SkateError):
 
 
 class GraphClosedError(SkateSystemError, RuntimeError):
-    """A compiled graph was used after its `teardown`."""
+    """A compiled graph was used after its `teardown`.
+
+    Args:
+        client_exc: What was asked of it.
+        traceback_str: Where it was asked.
+    """
 
 
 RayError = SkateError

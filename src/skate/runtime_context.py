@@ -10,7 +10,7 @@ from skate._facade import page
 from skate.engine import current_engine
 
 if TYPE_CHECKING:
-    from skate._facade.actor import ActorHandle
+    from skate._facade.actor_handle import ActorHandle
     from skate.engine.base import Context, Engine
     from skate.runtime_env import RuntimeEnv
 
@@ -124,7 +124,7 @@ class RuntimeContext:
     @property
     def current_actor(self) -> ActorHandle[Any]:
         """A handle to the actor that runs this code."""
-        from skate._facade.actor import ActorHandle
+        from skate._facade.actor_handle import ActorHandle
 
         actor = self._context.actor
         if actor is None:

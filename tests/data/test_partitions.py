@@ -13,7 +13,7 @@ import pytest
 
 import skate
 import skate.data
-from skate.data import Dataset
+from skate.data import Dataset, RandomSeedConfig
 from skate.data import aggregate as agg
 from skate.data._arrow.blocks import concat
 from skate.data._execution.dividing import AtRandom, at_random, by_place
@@ -213,6 +213,18 @@ class TestShuffle:
         assert self.numbers(1) == self.numbers(1) != self.numbers(2)
         assert self.numbers(None) != self.numbers(None)
         assert sorted(self.numbers(1)) == list(range(200))
+
+    def test_a_config_gives_other_orders_that_a_second_run_repeats(self) -> None:
+        def orders(seed: RandomSeedConfig) -> list[list[int]]:
+            made = dataset(blocks_of("int", 10)).random_shuffle(seed=seed)
+            return [[row["n"] for row in made.take_all()] for _ in range(2)]
+
+        first, second = orders(RandomSeedConfig(3))
+        assert sorted(first) == sorted(second) == list(range(200))
+        assert first != second
+        assert [first, second] == orders(RandomSeedConfig(3))
+        fixed = orders(RandomSeedConfig(3, reseed_after_execution=False))
+        assert fixed[0] == fixed[1]
 
     @pytest.mark.parametrize("blocks", [1, 4, 30])
     def test_blocks_are_even(self, blocks: int) -> None:

@@ -11,7 +11,7 @@ import cloudpickle
 import pytest
 
 import skate
-from skate._facade.actor import ActorMethod
+from skate._facade.actor_handle import ActorMethod
 
 pytestmark = [pytest.mark.engines("inline"), pytest.mark.usefixtures("engine")]
 

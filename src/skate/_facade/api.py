@@ -13,7 +13,8 @@ from skate._core.errors import without_own_frames
 from skate._core.promised import Deadline, Promised, has_promised
 from skate._core.refs import ObjectRef, ObjectRefGenerator
 from skate._facade import page
-from skate._facade.actor import Actor, ActorHandle
+from skate._facade.actor import Actor
+from skate._facade.actor_handle import ActorHandle
 from skate._facade.init import ClientContext, init
 from skate.engine import (
     changing,

@@ -29,7 +29,8 @@ from typing import Any, Concatenate, Final, Generic, Protocol, final, overload
 from typing_extensions import ParamSpec, TypeVar, Unpack
 
 from skate._core.refs import DynamicObjectRefGenerator, ObjectRef, ObjectRefGenerator
-from skate._facade.actor import Actor, ActorClass, ActorHandle, ActorMethod
+from skate._facade.actor import Actor, ActorClass
+from skate._facade.actor_handle import ActorHandle, ActorMethod
 from skate._facade.option_keywords import ActorKeywords
 from skate._facade.remote import RemoteFunction
 

@@ -263,7 +263,6 @@ def init(
     harmless = {name: value for name, value in locals().items() if name in _WITHOUT_EFFECT}
     memory, spill_dir = _from_private(kwargs, spill_dir)
     tracing = _tracing(kwargs.pop("_tracing_startup_hook", None))
-    memory_guard = system_config.of_memory_guard(kwargs.get("_system_config"))
     _check_without_effect({**harmless, **kwargs})
     logging_setup.configure_own(
         logging_setup.chosen_level(log_level, logging_level), logging_format
@@ -271,7 +270,7 @@ def init(
     job = _of_job(job_config, logging_config, runtime_env, namespace)
     wanted = {
         "address": _checked_address(address, kwargs.get("_system_config")),
-        "engine": "inline" if local_mode else engine,
+        "engine": _chosen_engine(engine, local_mode),
         **_of_machine(num_cpus, num_gpus, memory, resources, object_store_memory),
         "labels": _labels(labels),
         "namespace": option_table.namespace("namespace", job.namespace),
@@ -280,18 +279,20 @@ def init(
         "log_prefix": False if job.sets_up_logging else None,
         "preload": _module_names("preload", preload),
         "spill_dir": spill_dir,
-        "memory_guard": memory_guard,
+        "memory_guard": system_config.of_memory_guard(kwargs.get("_system_config")),
     }
     wanted = {name: value for name, value in wanted.items() if value is not None}
-    if local_mode and engine not in (None, "inline"):
-        raise ValueError(f"local_mode=True means engine='inline'; got engine={engine!r}")
     offered = page.offered(dashboard or include_dashboard, dashboard_host, dashboard_port)
     with offered as show:
-        started, is_new = _start(wanted, ignore_reinit_error)
-        if tracing is not None and is_new:
-            _begin_tracing(tracing)
+        started = _start(wanted, ignore_reinit_error, tracing)
         show(started)
     return ClientContext(started)
+
+
+def _chosen_engine(engine: str | None, local_mode: bool) -> str | None:
+    if local_mode and engine not in (None, "inline"):
+        raise ValueError(f"local_mode=True means engine='inline'; got engine={engine!r}")
+    return "inline" if local_mode else engine
 
 
 class _OfJob(NamedTuple):
@@ -356,8 +357,6 @@ def _tracing(hook: object) -> StartTracing | None:
 
 def _begin_tracing(tracing: StartTracing) -> None:
     """Set tracing up in the session that has just begun; one where it fails does not stay."""
-    if _engine.tracer is not None:  # the inline engine's only worker has done so
-        return
     try:
         tracing()
     except BaseException:
@@ -406,8 +405,8 @@ def _store_memory(value: object) -> int | None:
     return size
 
 
-def _start(wanted: dict[str, Any], keep_running: bool) -> tuple[Engine, bool]:
-    """Return the engine, and whether it was started here, rather than found."""
+def _start(wanted: dict[str, Any], keep_running: bool, tracing: StartTracing | None) -> Engine:
+    """Return the engine that runs, or start one and set tracing up in its session."""
     with changing:
         running = installed_engine()
         is_new = False
@@ -422,7 +421,9 @@ def _start(wanted: dict[str, Any], keep_running: bool) -> tuple[Engine, bool]:
         elif not keep_running and _running.get("by") is running:
             # Otherwise this is a worker: its engine was there before, and init() asks for nothing.
             _check_same(wanted)
-        return running, is_new
+    if is_new and tracing is not None and _engine.tracer is None:  # else a worker has done so
+        _begin_tracing(tracing)
+    return running
 
 
 def _check_same(wanted: dict[str, Any]) -> None:

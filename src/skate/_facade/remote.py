@@ -14,7 +14,8 @@ import skate.engine as _engine
 from skate._core import options as option_table
 from skate._core.errors import without_own_frames
 from skate._core.signature import Arity, arity_of, showing_keywords
-from skate._facade.actor import INVOCATION_DECORATOR, Actor, ActorClass, decorated
+from skate._facade.actor import INVOCATION_DECORATOR, Actor, ActorClass
+from skate._facade.actor_handle import decorated
 from skate._facade.calls import Out_co, P, R_co, RemoteCallable
 from skate.engine import current_engine
 from skate.engine.base import FunctionSpec, TaskOptions

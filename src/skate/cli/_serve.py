@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from skate.serve.config import gRPCOptions
     from skate.serve.schema import ServeDeploySchema
 
+_Command = tuple[str, str, Callable[..., None], "list[Parameter]"]  # as `commands_of` takes them
+
 _RUN = """Run applications in this process until Ctrl-C.
 
 TARGET is a config file, or the import path of an application or of a function that makes one;
@@ -41,6 +43,7 @@ program runs with serve.run stay.
 _ARGUMENT_FORM = "arguments of an application look like KEY=VALUE"
 _THIS_MACHINE = ("", "auto", "local", "localhost", "127.0.0.1", "0.0.0.0")
 _NOTHING_SERVED: dict[str, Any] = {"proxies": {}, "applications": {}, "target_capacity": None}
+_CONFIG = "Show what the config of each application said."
 _BUILD = "Write a config file for the applications at these import paths."
 
 
@@ -49,6 +52,18 @@ def serve_group(click: ModuleType, as_ray: bool = False) -> Group:
     from skate.serve.exceptions import SkateServeError
 
     group: Group = click.Group("serve", help="Serve applications over HTTP.")
+    # Other errors are those of the applications, whose traceback is wanted.
+    mistakes = (ConnectionError, FileNotFoundError, TypeError, ValueError, SkateServeError)
+    for command in commands_of(click, _commands(click, as_ray), mistakes):
+        if as_ray and command.name != "build":
+            command.params.append(_address_option(click))
+        if as_ray and command.name == "run":
+            command.params.append(_blocking_option(click))
+        group.add_command(command)
+    return group
+
+
+def _commands(click: ModuleType, as_ray: bool) -> list[_Command]:
     target = click.Argument(["target"])
     arguments = click.Argument(["arguments"], nargs=-1)
     port = click.Option(
@@ -58,17 +73,16 @@ def serve_group(click: ModuleType, as_ray: bool = False) -> Group:
         click.Option(["--host"], help="The address to listen on; by default this machine only."),
         click.Option(["--port"], type=int, help="8000 by default; 0 for any that is free."),
     ]
-    where = [
+    application = [
         click.Option(["-d", "--app-dir"], default=".", help="Where the import path begins."),
         click.Option(["--name"], default="default", help="The name of the application."),
         click.Option(["--route-prefix"], default="/", help="Where the application answers."),
-    ]
-    as_ray_flag = as_ray_option(click, always=as_ray)
-    environment = [
         click.Option(["--working-dir"], help="The folder that replicas work in."),
         click.Option(["--runtime-env"], help="A YAML file with the environment of replicas."),
         click.Option(["--runtime-env-json"], help="The same as JSON, in place of a file."),
     ]
+    as_ray_flag = as_ray_option(click, always=as_ray)
+    what = [as_ray_flag, target, arguments]
     reload = click.Option(
         ["-r", "--reload"],
         is_flag=True,
@@ -77,35 +91,17 @@ def serve_group(click: ModuleType, as_ray: bool = False) -> Group:
     one = click.Option(["-n", "--name"], help="Of this application only.")
     as_json = json_option(click)
     yes = click.Option(["-y", "--yes"], is_flag=True, help="Do not ask, on a terminal.")
-    commands: list[tuple[str, str, Callable[..., None], list[Parameter]]] = [
-        (
-            "run",
-            _RUN,
-            _run,
-            [*place, *where, *environment, reload, as_ray_flag, target, arguments],
-        ),
-        ("deploy", _DEPLOY, _deploy, [port, *where, *environment, as_ray_flag, target, arguments]),
+    commands: list[_Command] = [
+        ("run", _RUN, _run, [*place, *application, reload, *what]),
+        ("deploy", _DEPLOY, _deploy, [port, *application, *what]),
         ("status", "Show how the applications are doing.", _status, [port, one, as_json]),
-        (
-            "config",
-            "Show what the config of each application said.",
-            _show_config,
-            [port, one, as_json],
-        ),
+        ("config", _CONFIG, _show_config, [port, one, as_json]),
         ("shutdown", "End an instance.", _shutdown, [port, yes]),
         ("build", _BUILD, _build, [as_ray_flag, *_build_options(click)]),
     ]
-    if as_ray:
-        commands = [(name, text, _on_ray(name, call), has) for name, text, call, has in commands]
-    # Other errors are those of the applications, whose traceback is wanted.
-    mistakes = (ConnectionError, FileNotFoundError, TypeError, ValueError, SkateServeError)
-    for command in commands_of(click, commands, mistakes):
-        if as_ray and command.name != "build":
-            command.params.append(_address_option(click))
-        if as_ray and command.name == "run":
-            command.params.append(_blocking_option(click))
-        group.add_command(command)
-    return group
+    if not as_ray:
+        return commands
+    return [(name, text, _on_ray(name, call), has) for name, text, call, has in commands]
 
 
 def _address_option(click: ModuleType) -> Parameter:

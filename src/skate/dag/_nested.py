@@ -15,7 +15,7 @@ from typing import Any
 import cloudpickle
 
 from skate._core.refs import ObjectRef, ObjectRefGenerator
-from skate._facade.actor import ActorHandle, ActorMethod
+from skate._facade.actor_handle import ActorHandle, ActorMethod
 
 _PLAIN = (str, bytes, int, float, complex, bool, types.NoneType)
 _KEPT: tuple[type, ...] = (ObjectRef, ObjectRefGenerator, ActorHandle, ActorMethod)

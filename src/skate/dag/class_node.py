@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from skate._core.ids import actor_id_of
-from skate._facade.actor import ActorClass, ActorMethod
+from skate._facade.actor import ActorClass
+from skate._facade.actor_handle import ActorMethod
 from skate.dag.constants import PARENT_CLASS_NODE_KEY, PREV_CLASS_METHOD_CALL_KEY
 from skate.dag.dag_node import DAGNode
 from skate.dag.input_node import InputNode

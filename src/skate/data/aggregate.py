@@ -292,17 +292,18 @@ class Quantile(BuiltinAggregate):
 def check_targets(functions: Sequence[AggregateFn]) -> None:
     """Raise for aggregations without a column that need one."""
     for function in functions:
-        needs_one = isinstance(function, BuiltinAggregate) and not isinstance(function, Count)
-        if needs_one and not isinstance(function.on, str):  # type: ignore[attr-defined]
+        if not isinstance(function, BuiltinAggregate) or isinstance(function, Count):
+            continue
+        if not isinstance(function.on, str):
             name = type(function).__name__
             raise ValueError(f"{name} takes the name of a column, such as {name}('x')")
 
 
 def columns_read(functions: Sequence[AggregateFn], keys: Sequence[str] = ()) -> list[str] | None:
     """List the columns that aggregations look at; None if unknown, or if there are none."""
-    if not all(isinstance(function, BuiltinAggregate) for function in functions):
+    targets = [each.on for each in functions if isinstance(each, BuiltinAggregate)]
+    if len(targets) < len(functions):
         return None
-    targets = [function.on for function in functions]  # type: ignore[attr-defined]
     return list(dict.fromkeys([*keys, *(on for on in targets if on is not None)])) or None
 
 

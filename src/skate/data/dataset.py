@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from skate._core.public_names import name_publicly
 from skate.data._api.aggregating import Aggregating
 from skate.data._api.combining import Combining
-from skate.data._api.exporting import Exposing
+from skate.data._api.exporting import Exporting
 from skate.data._api.splitting import Splitting
 from skate.data._api.transforming import Transforming
 from skate.data._api.writing import Writing
@@ -45,7 +45,7 @@ _HERE = {
 }
 
 
-class Dataset(Transforming, Combining, Aggregating, Splitting, Writing, WritingLakes, Exposing):
+class Dataset(Transforming, Combining, Aggregating, Splitting, Writing, WritingLakes, Exporting):
     """Read, transform and consume rows; nothing is computed before it is needed.
 
     Make one with `skate.data.read_*`, `range` or `from_*`.

@@ -6,13 +6,10 @@ from skate.data._expressions.expression import (
     BinaryExpr,
     ColumnExpr,
     Expr,
-    FilterStep,
     LiteralExpr,
     UnaryExpr,
-    WithColumns,
     col,
     lit,
-    set_column,
 )
 from skate.data._expressions.functions import UDFExpr, pyarrow_udf, udf
 from skate.data._expressions.generated import (
@@ -30,6 +27,7 @@ from skate.data._expressions.generated import (
     uuid,
 )
 from skate.data._expressions.operations import Operation
+from skate.data._expressions.steps import FilterStep, WithColumns, set_column
 
 __all__ = [
     "AliasExpr", "BinaryExpr", "ColumnExpr", "DownloadExpr", "Expr", "FilterStep", "LiteralExpr",

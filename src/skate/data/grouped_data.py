@@ -33,7 +33,8 @@ from skate.data._execution.exchange import Repartition, beside, by_engine, by_ra
 from skate.data._execution.partitions import Divisions, Gathering, Side
 from skate.data._execution.transforms import blame, block_limit, copied, joined, portions
 from skate.data._execution.udf import FunctionError, UserFunction
-from skate.data._expressions.expression import Expr, set_column
+from skate.data._expressions.expression import Expr
+from skate.data._expressions.steps import set_column
 from skate.data._settings.context import driver_threads
 
 if TYPE_CHECKING:
@@ -132,8 +133,9 @@ class Aggregate(Grouping):
         return self._by_states(table)
 
     def _by_kernels(self, table: Block, kernels: list[Any]) -> Block:
-        counted = [f for f in self.functions if f.needs_counts]
-        counts = [(f.on, "count", pc.CountOptions("only_valid")) for f in counted]  # type: ignore[attr-defined]
+        own = (f for f in self.functions if isinstance(f, agg.AggregateFnV2))
+        counted = [f for f in own if f.needs_counts]
+        counts = [(f.on, "count", pc.CountOptions("only_valid")) for f in counted]
         kernels = [*kernels, *counts]
         wanted = [column for column, _, _ in kernels if isinstance(column, str)]
         table = table.select(list(dict.fromkeys([*self.keys, *wanted])))

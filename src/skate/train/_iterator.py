@@ -14,7 +14,7 @@ from skate._run.result import Result
 from skate._run.types import ResultRow
 
 
-class Tap(UserCallback):
+class IncomingReports(UserCallback):
     """Hands over what all workers have reported."""
 
     def __init__(self) -> None:
@@ -46,9 +46,9 @@ class Tap(UserCallback):
 class TrainingIterator(Iterator[list[dict[str, Any]]]):
     """The reports of a run, each a list with one dict per worker."""
 
-    def __init__(self, fit: Callable[[], Result], tap: Tap) -> None:
+    def __init__(self, fit: Callable[[], Result], incoming: IncomingReports) -> None:
         self._fit = fit
-        self._reports = tap.reports
+        self._reports = incoming.reports
         self._values: list[Any] | None = None
         self._error: BaseException | None = None
         self._finished = False

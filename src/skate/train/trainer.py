@@ -25,7 +25,7 @@ from skate._run.result import Result
 from skate._run.scaling_config import ScalingConfig
 from skate._run.types import Config
 from skate.train._controller import TrainPlan
-from skate.train._iterator import Tap, TrainingIterator
+from skate.train._iterator import IncomingReports, TrainingIterator
 from skate.train._trial import TrainerTrial
 from skate.train._workers.group import WorkerGroup
 from skate.train._workers.worker import TrainWorker, call_loop, takes_config
@@ -75,7 +75,7 @@ class Trainer:
         self._hook: Callable[[], None] | None = None
         self._started = False
         self._runs = 0
-        self._tap: Tap | None = None
+        self._incoming: IncomingReports | None = None
         self._strategy = CheckpointConfig()
 
     def start(self, initialization_hook: Callable[[], None] | None = None) -> None:
@@ -85,8 +85,8 @@ class Trainer:
     def shutdown(self) -> None:
         """End this trainer: no more runs; one that is under way ends at its next report."""
         self._started = False
-        if self._tap is not None:
-            self._tap.stopped.set()
+        if self._incoming is not None:
+            self._incoming.stopped.set()
 
     # -- running --------------------------------------------------------------------------------
 
@@ -145,7 +145,7 @@ class Trainer:
             raise RuntimeError("this Trainer is not active: call start() first")
         takes_config(train_func)
         self._runs = self._next_run()
-        self._strategy, self._tap = strategy or CheckpointConfig(), Tap()
+        self._strategy, self._incoming = strategy or CheckpointConfig(), IncomingReports()
         loop = train_func if self._hook is None else _Hooked(self._hook, train_func)
         trainer = self._trainer(loop, dataset, config)
         trainer.resume_from_checkpoint = _as_checkpoint(checkpoint)
@@ -155,12 +155,12 @@ class Trainer:
             storage_path=str(self.logdir),
             failure_config=FailureConfig(max_failures=self._max_retries),
             checkpoint_config=replace(self._strategy),
-            callbacks=[self._tap, *loggers],
-            stop=self._tap.should_stop,
+            callbacks=[self._incoming, *loggers],
+            stop=self._incoming.should_stop,
             verbose=0,
         )
         os.makedirs(self.logdir / name, exist_ok=True)
-        return TrainingIterator(trainer.fit, self._tap)
+        return TrainingIterator(trainer.fit, self._incoming)
 
     def _next_run(self) -> int:
         """Find the next number whose folder no earlier program has used: that run is over."""
@@ -193,13 +193,13 @@ class Trainer:
     @property
     def latest_checkpoint(self) -> dict[str, Any] | None:
         """The values of the last run's last checkpoint."""
-        found = self._tap.checkpoint if self._tap is not None else None
+        found = self._incoming.checkpoint if self._incoming is not None else None
         return None if found is None else found.to_dict()
 
     @property
     def best_checkpoint_path(self) -> Path | None:
         """The folder of the last run's best checkpoint by the strategy; else of the last one."""
-        found = self._tap.checkpoint if self._tap is not None else None
+        found = self._incoming.checkpoint if self._incoming is not None else None
         score = self._strategy.checkpoint_score_attribute
         if found is not None and score is not None:
             result = Result.from_path(str(self.latest_run_dir))

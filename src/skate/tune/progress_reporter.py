@@ -341,7 +341,10 @@ class JupyterNotebookReporter(TuneReporterBase):
 
     Args:
         overwrite: Whether a table takes the place of the one before.
-        **kwargs: As `CLIReporter` takes them.
+        **kwargs: As `CLIReporter` takes them: `metric_columns`, `parameter_columns`,
+            `total_samples`, `max_progress_rows`, `max_error_rows`, `max_column_length`,
+            `max_report_frequency`, `infer_limit`, `print_intermediate_tables`, `metric`, `mode`,
+            `sort_by_metric`.
     """
 
     @passing_on(TuneReporterBase.__init__)

@@ -232,7 +232,7 @@ class Combining(Core):
             [0, 1, 2, 3]
         """
         check_unused("random_shuffle", ("seed", "num_blocks"), ray_remote_args)
-        return self._with(Shuffle((self._plan,), numpy_seed(seed), num_blocks))  # type: ignore[arg-type]
+        return self._with(Shuffle((self._plan,), numpy_seed(seed), num_blocks))
 
     def randomize_block_order(self, *, seed: int | RandomSeedConfig | None = None) -> Dataset:
         """Put the blocks into random order; rows of a block stay together.
@@ -240,7 +240,7 @@ class Combining(Core):
         Args:
             seed: Makes the order the same every time; None makes it another one every time.
         """
-        return self._with(RandomizeBlocks((self._plan,), numpy_seed(seed)))  # type: ignore[arg-type]
+        return self._with(RandomizeBlocks((self._plan,), numpy_seed(seed)))
 
     def sort(
         self,

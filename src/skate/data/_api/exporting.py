@@ -1,4 +1,4 @@
-"""Dataset: its inside, and itself for others."""
+"""Dataset: its blocks and plan, for programs that work with these; Dask, random access."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from skate.data.dataset import Dataset
     from skate.data.random_access_dataset import RandomAccessDataset
 
-__all__ = ["Exposing", "RefBundle"]
+__all__ = ["Exporting", "RefBundle"]
 
 
 class BlockEntry(NamedTuple):
@@ -67,7 +67,7 @@ def ref_bundles(bundles: Iterator[Bundle]) -> Iterator[RefBundle]:
 
 
 @methods_failing_plainly
-class Exposing(Consuming):
+class Exporting(Consuming):
     """For programs that work with blocks, plans and other libraries."""
 
     def iter_internal_ref_bundles(self) -> Iterator[RefBundle]:

@@ -1,4 +1,4 @@
-"""Dataset: parts of it."""
+"""Dataset: divided into several, by number, by rows or by share, now or while it streams."""
 
 from __future__ import annotations
 

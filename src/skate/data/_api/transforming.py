@@ -25,8 +25,9 @@ from skate.data._execution.transforms import (
     SelectColumns,
 )
 from skate.data._execution.udf import UserFunction
-from skate.data._expressions.expression import AliasExpr, Expr, FilterStep, WithColumns
+from skate.data._expressions.expression import AliasExpr, Expr
 from skate.data._expressions.generated import RowPosition, StarExpr, UnnestExpr, at
+from skate.data._expressions.steps import FilterStep, WithColumns
 from skate.data._expressions.text import parse
 from skate.data._plan import nodes as plan
 from skate.data._plan.seeds import RandomSeedConfig, numpy_seed
@@ -564,7 +565,7 @@ class AddColumn:
         if hasattr(batch, "assign"):
             return batch.assign(**{self.column: value})
         if hasattr(batch, "append_column"):
-            from skate.data._expressions.expression import set_column
+            from skate.data._expressions.steps import set_column
 
             return set_column(batch, self.column, value)
         return batch.with_columns(value.alias(self.column))

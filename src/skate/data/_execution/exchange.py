@@ -16,7 +16,7 @@ from skate.data._execution.bundles import Bundle, BundleBuffer, bundle_of, even_
 from skate.data._execution.dividing import PLACE, ByRange, at_random, boundaries_of, by_place
 from skate.data._execution.partitions import Divisions, Gathering, Side, Streams, collect
 from skate.data._plan import nodes as plan
-from skate.data._plan.seeds import Seed, generators
+from skate.data._plan.seeds import Seed, generators, seed_of_one_run
 from skate.data._settings.context import DataContext
 
 
@@ -37,7 +37,7 @@ class Union(plan.Exchange):
 class RandomizeBlocks(plan.Exchange):
     """The blocks in another order."""
 
-    seed: int | None = None
+    seed: Seed = None
 
     @property
     def name(self) -> str:
@@ -218,7 +218,7 @@ def rows_at_a_time(bundles: Iterator[Bundle], size: int) -> Iterator[Bundle]:
 class Shuffle(Gathering):
     """All rows in random order."""
 
-    seed: int | None = None
+    seed: Seed = None
     blocks: int | None = None
 
     @property
@@ -243,13 +243,11 @@ class Shuffle(Gathering):
         return max(1, min(before, rows)) if self.blocks is None else self.blocks
 
     def repeatable(self) -> Shuffle:
-        seed = np.random.SeedSequence().entropy if self.seed is None else self.seed
-        assert isinstance(seed, int)
-        return replace(self, seed=seed)
+        return replace(self, seed=seed_of_one_run(self.seed))
 
     def divisions(self, sides: Sequence[Side], parts: int) -> Divisions:
         (side,) = sides
-        assert self.seed is not None
+        assert isinstance(self.seed, int)  # see `repeatable`
         rows = sum(side.rows)
         blocks = self._blocks(rows, side.blocks)
         parts = min(parts, blocks) if self.blocks is None else blocks

@@ -17,7 +17,7 @@ from skate.data._execution.bundles import Bundle, BundleBuffer, even_bundles, ta
 from skate.data._execution.dividing import ByHash
 from skate.data._execution.exchange import by_engine
 from skate.data._execution.partitions import Divisions, Gathering, Side
-from skate.data._expressions.expression import set_column
+from skate.data._expressions.steps import set_column
 
 JOINS = {
     "inner": "inner",

@@ -155,8 +155,11 @@ class ExecutionResources:
         """
         return cls.combine(resources, add) or cls.zero()
 
-    def _with(self, other: ExecutionResources, fn: Callable[[float, float], float]) -> Any:
-        return self.combine([self, other], fn)
+    def _with(
+        self, other: ExecutionResources, fn: Callable[[float, float], float]
+    ) -> ExecutionResources:
+        mine, theirs = self._amounts(), other._amounts()
+        return type(self)(**{name: fn(mine[name], theirs[name]) for name in _NAMES})
 
     def add(self, other: ExecutionResources) -> ExecutionResources:
         """Return the sum.
@@ -164,7 +167,7 @@ class ExecutionResources:
         Args:
             other: What is added.
         """
-        return self._with(other, add)  # type: ignore[no-any-return]
+        return self._with(other, add)
 
     def subtract(self, other: ExecutionResources) -> ExecutionResources:
         """Return the difference.
@@ -172,7 +175,7 @@ class ExecutionResources:
         Args:
             other: What is subtracted.
         """
-        return self._with(other, sub)  # type: ignore[no-any-return]
+        return self._with(other, sub)
 
     def max(self, other: ExecutionResources) -> ExecutionResources:
         """Return the greater of each amount.
@@ -180,7 +183,7 @@ class ExecutionResources:
         Args:
             other: The other amounts.
         """
-        return self._with(other, max)  # type: ignore[no-any-return]
+        return self._with(other, max)
 
     def min(self, other: ExecutionResources) -> ExecutionResources:
         """Return the smaller of each amount.
@@ -188,7 +191,7 @@ class ExecutionResources:
         Args:
             other: The other amounts.
         """
-        return self._with(other, min)  # type: ignore[no-any-return]
+        return self._with(other, min)
 
     def scale(self, f: float) -> ExecutionResources:
         """Return a multiple of each amount.

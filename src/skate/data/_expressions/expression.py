@@ -5,8 +5,7 @@ They are evaluated by Arrow's kernels, without Python code per row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from skate.data._arrow.type_kinds import arrow_type
 from skate.data._expressions.arithmetic import filled
 from skate.data._expressions.namespaces import Arrays, Dates, Lists, Maps, Strings, Structs
 from skate.data._expressions.operations import HOW, UNARY, Operation
+from skate.data._expressions.steps import with_columns
 
 if TYPE_CHECKING:
     from skate.data._arrow.blocks import Column
@@ -551,51 +551,3 @@ def _applied(
             "values of partition folders are text unless Partitioning(field_types=...) says what "
             "they are)"
         ) from None
-
-
-# -- as steps of a plan -------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class FilterStep:
-    expression: Expr
-
-    def __call__(self, blocks: Iterator[Block]) -> Iterator[Block]:
-        for block in blocks:
-            yield block.filter(self._mask(block)) if block.column_names else block
-
-    def _mask(self, block: Block) -> Column:
-        mask = self.expression.evaluate(block)
-        if not (pa.types.is_boolean(mask.type) or pa.types.is_null(mask.type)):
-            raise TypeError(
-                f"a filter takes an expression that is true or false; {self.expression} is "
-                f"{mask.type}"
-            )
-        return pa.repeat(mask, block.num_rows) if isinstance(mask, pa.Scalar) else mask
-
-
-@dataclass(frozen=True)
-class WithColumns:
-    columns: tuple[tuple[str, Expr], ...]
-
-    def __call__(self, blocks: Iterator[Block]) -> Iterator[Block]:
-        for block in blocks:
-            yield with_columns(block, self.columns)
-
-
-def with_columns(block: Block, columns: Iterable[tuple[str, Expr]]) -> Block:
-    """Replace and add columns, all of them computed from the block as it was."""
-    made = [pair for name, each in columns for pair in each.columns_of(block, name)]
-    for name, value in made:
-        block = set_column(block, name, value)
-    return block
-
-
-def set_column(block: Block, name: str, value: Column | pa.Scalar) -> Block:
-    """Replace a column of the block or, if it has none of that name, add one at the end."""
-    if isinstance(value, pa.Scalar):
-        rows = block.num_rows  # Arrow repeats a list once at least
-        value = pa.repeat(value, rows) if rows else pa.nulls(0, value.type)
-    if name in block.column_names:
-        return block.set_column(block.column_names.index(name), name, value)
-    return block.append_column(name, value)

@@ -23,7 +23,7 @@ from skate.data._execution.fusing import Fused
 from skate.data._execution.partitions import partition_limit
 from skate.data._execution.stats import ExecutionStats
 from skate.data._execution.units import PartOfUnit, UnitExecution, UnitsChangedError
-from skate.data._expressions.expression import FilterStep, WithColumns
+from skate.data._expressions.steps import FilterStep, WithColumns
 from skate.data._io.file_writers import OutputFolder, TaskContext, check_inside, has_whole_files
 from skate.data._io.paths import resolve
 from skate.data._io.retries import with_retries

@@ -341,7 +341,9 @@ class BlockBasedFileDatasink(_FileDatasink):
     Args:
         path: The folder, on any file system.
         min_rows_per_file: How many rows a file has at least; None does not care.
-        **file_datasink_kwargs: As `RowBasedFileDatasink` takes them.
+        **file_datasink_kwargs: As `RowBasedFileDatasink` takes them: `filesystem`,
+            `try_create_dir`, `open_stream_args`, `filename_provider`, `dataset_uuid`,
+            `file_format`, `mode`.
     """
 
     @passing_on(_FileDatasink.__init__)

@@ -39,7 +39,7 @@ def _map(node: plan.Map) -> plan.Node:
         return node
     source = None
     if isinstance(node.step, SelectColumns):
-        source = below.source.with_columns(node.step.columns)
+        source = below.source.only_columns(node.step.columns)
     elif isinstance(node.step, FilterStep):
         source = below.source.with_filter(node.step.expression)
     return node if source is None else replace(below, source=source)

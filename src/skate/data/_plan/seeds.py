@@ -39,6 +39,15 @@ def generators(seed: Seed) -> Callable[[int], np.random.Generator]:
     return lambda number: np.random.default_rng([number, seed])
 
 
+def seed_of_one_run(seed: Seed) -> int:
+    """Return a number by which all tasks of an execution draw, however often they are repeated:
+    one nobody knows where there is no seed, and the next of a succession."""
+    if isinstance(seed, int):
+        return seed
+    source = np.random.SeedSequence() if seed is None else seed
+    return int.from_bytes(source.generate_state(4).tobytes(), "little")
+
+
 def seed_of(seed: int | None, reseed: bool) -> Seed:
     return Reseeding(seed) if reseed and seed is not None else seed
 

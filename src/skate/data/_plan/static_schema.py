@@ -17,7 +17,7 @@ from skate.data._execution.transforms import (
     SelectColumns,
     TensorsOfBytes,
 )
-from skate.data._expressions.expression import WithColumns
+from skate.data._expressions.steps import WithColumns
 from skate.data._plan import nodes as plan
 
 ROW_FOR_ROW = (SelectColumns, DropColumns, RenameColumns, WithColumns, TensorsOfBytes)

@@ -17,7 +17,8 @@ from skate.data import aggregate as agg
 from skate.data._execution.exchange import Sort
 from skate.data._execution.joins import Join, common_type
 from skate.data._execution.transforms import DropColumns, RenameColumns, SelectColumns
-from skate.data._expressions.expression import Expr, FilterStep, WithColumns
+from skate.data._expressions.expression import Expr
+from skate.data._expressions.steps import FilterStep, WithColumns
 from skate.data._relational.carried import (
     UnlikeArrowError,
     as_number,
@@ -241,12 +242,14 @@ def _aggregated(function: agg.AggregateFn, frame: Frame) -> polars.Expr:
         if counts_all and (function.on is None or function.on in frame.names):
             return polars.len()
     lower = _AGGREGATIONS.get(type(function))
-    on = getattr(function, "on", None)
-    if lower is None or on is None or not frame.carries(on):
+    if lower is None or not isinstance(function, agg.AggregateFnV2):
+        raise UnlikeArrowError
+    on = function.on
+    if on is None or not frame.carries(on):
         raise UnlikeArrowError
     type_ = frame.schema.field(on).type
     result = lower(function, polars.col(on), type_)
-    if type(function) is agg.Count or function.ignore_nulls:  # type: ignore[attr-defined]
+    if type(function) is agg.Count or function.ignore_nulls:
         return result
     return polars.when(polars.col(on).null_count() == 0).then(result)
 

@@ -53,7 +53,7 @@ class Source(ABC):
         """Return the same source whose pieces hold whole batches, if it can choose their size."""
         return self
 
-    def with_columns(self, columns: tuple[str, ...]) -> Source | None:
+    def only_columns(self, columns: tuple[str, ...]) -> Source | None:
         """Return the same source giving these columns only, if it can."""
         return None
 

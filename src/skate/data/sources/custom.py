@@ -40,7 +40,7 @@ class CustomSource(Source):
         size = (self.size_bytes() or 0) // max(1, len(tasks))
         return [SourceTask(partial(_run, task), self.name, size) for task in tasks]
 
-    def with_columns(self, columns: tuple[str, ...]) -> Source | None:
+    def only_columns(self, columns: tuple[str, ...]) -> Source | None:
         if not _says(self.datasource, "supports_projection_pushdown"):
             return None
         wanted = {name: name for name in columns}

@@ -8,7 +8,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -16,12 +16,15 @@ import pyarrow as pa
 from skate._core.errors import add_note
 from skate.data._arrow.blocks import Block
 from skate.data._execution.transforms import SourceTask
-from skate.data._expressions.expression import set_column
+from skate.data._expressions.steps import set_column
 from skate.data._io.partitioning import Partitioning, PathPartitionFilter, agreeing
 from skate.data._io.paths import File, FilesOnSystem, find
 from skate.data._io.retries import items_with_retries
 from skate.data._settings.context import DataContext, driver_threads
 from skate.data.sources.base import Source
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 # What a file that is not as it should be may raise, and what has nothing to do with the file.
 _SAYS_ENOUGH = (ValueError, TypeError, OSError, NotImplementedError, ImportError, MemoryError)
@@ -254,7 +257,7 @@ class FileSource(Source):
         with self.place.filesystem.open_input_stream(path, **given) as stream:
             return bytes(stream.read())
 
-    def _with(self, **changes: object) -> Any:
+    def _with(self, **changes: object) -> Self:
         """Make a changed copy that keeps what was found out so far."""
         clone = copy(self)
         for name, value in changes.items():

@@ -88,7 +88,7 @@ class DeltaSource(LakeSource):
             table = fragment.to_table(schema=files.schema, columns=wanted)
             yield admitted(table, path, self.allow_pickle, fragment.physical_schema)
 
-    def with_columns(self, columns: tuple[str, ...]) -> DeltaSource:
+    def only_columns(self, columns: tuple[str, ...]) -> DeltaSource:
         check_columns(columns, self.schema().names)
         return replace(self, columns=columns)
 
@@ -105,7 +105,7 @@ def delta_source(
     table = tables.DeltaTable(path, version=version, storage_options=storage_options)
     options = tuple((storage_options or {}).items())
     source = DeltaSource(path, table.version(), options, None, allow_pickle)
-    return source if columns is None else source.with_columns(tuple(columns))
+    return source if columns is None else source.only_columns(tuple(columns))
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from skate.data._arrow.hashing import row_hashes
 from skate.data._arrow.plain_types import plain_schema, plain_type, with_plain_types
 from skate.data._arrow.tensors import is_object
 from skate.data._execution.transforms import SourceTask
-from skate.data._expressions.expression import set_column
+from skate.data._expressions.steps import set_column
 from skate.data._io.paths import File
 from skate.data._settings.context import DataContext
 from skate.data.datasource import PartitionStyle
@@ -108,10 +108,10 @@ class ParquetSource(FileSource):
 
     # -- less to read ---------------------------------------------------------------------------
 
-    def with_columns(self, columns: tuple[str, ...]) -> Source | None:
+    def only_columns(self, columns: tuple[str, ...]) -> Source | None:
         if self.columns is not None and not set(columns) <= set(self.columns):
             return None
-        return self._with(columns=columns)  # type: ignore[no-any-return]
+        return self._with(columns=columns)
 
     def with_filter(self, expression: Expr) -> Source | None:
         schema = self.schema()
@@ -122,7 +122,7 @@ class ParquetSource(FileSource):
             wanted = expression.to_pyarrow()
         except Exception:
             return None  # it fails as a step, too, and says why there; or works there only
-        return self._with(filters=(*self.filters, wanted))  # type: ignore[no-any-return]
+        return self._with(filters=(*self.filters, wanted))
 
     def _filtered_alike(self, schema: pa.Schema) -> pa.Schema:
         """Return the columns by which Arrow filters files as its kernels do. Of decimals it

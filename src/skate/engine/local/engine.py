@@ -92,16 +92,7 @@ class LocalEngine(DriverStreams, Asking):
         )
         self.spilling: Spilling = Spilling(self.store, self._recycle, self.lock)
         total = to_units(machine.resources(num_cpus, num_gpus, memory, resources, capacity))
-        node_id = os.urandom(28).hex()
-        self.info: SessionFacts = SessionFacts(
-            namespace=namespace or os.urandom(8).hex(),
-            job_id="01000000",
-            node_id=node_id,
-            labels={"ray.io/node-id": node_id, **(labels or {})},
-            runtime_env=dict(runtime_env or {}),
-            visible_accelerators={name: visible_ids(name) for name in NUMBERED if name in total},
-            began=time.time(),
-        )
+        self.info: SessionFacts = _facts_of_session(namespace, labels, runtime_env, total)
         self.interrupts: Interrupts = Interrupts(self.reactor, self.lock)
         undo.callback(self.interrupts.close)
         self.output: Output = Output(self.reactor, log_to_driver, log_prefix)
@@ -483,6 +474,24 @@ class LocalEngine(DriverStreams, Asking):
                 known = entry in awaited or entry.waiters
                 error = _shut_down(f"{entry.id:056x}") if known else anonymous
                 self.complete(entry, FAILED, error)
+
+
+def _facts_of_session(
+    namespace: str | None,
+    labels: Mapping[str, str] | None,
+    runtime_env: Mapping[str, object] | None,
+    resources: Mapping[str, int],
+) -> SessionFacts:
+    node_id = os.urandom(28).hex()
+    return SessionFacts(
+        namespace=namespace or os.urandom(8).hex(),
+        job_id="01000000",
+        node_id=node_id,
+        labels={"ray.io/node-id": node_id, **(labels or {})},
+        runtime_env=dict(runtime_env or {}),
+        visible_accelerators={name: visible_ids(name) for name in NUMBERED if name in resources},
+        began=time.time(),
+    )
 
 
 def _shut_down(id: str) -> Any:

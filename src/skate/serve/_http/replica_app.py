@@ -15,7 +15,7 @@ from skate.serve._http import fastapi_support
 from skate.serve._http.admission import Admission
 from skate.serve._http.answers import Message, Receive, Scope, Send, chunk, send_value
 from skate.serve._http.peer import PortInvitation, ReplicaPeer
-from skate.serve._replica.actor import cancel_children, settle_children
+from skate.serve._replica.child_calls import cancel_children, settle_children
 from skate.serve.context import RequestContext, set_scope
 from skate.serve.exceptions import SkateServeError
 

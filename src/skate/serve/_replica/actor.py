@@ -14,7 +14,6 @@ import asyncio
 import contextvars
 import inspect
 import os
-import sys
 import time
 from collections.abc import AsyncIterator
 from functools import partial
@@ -28,6 +27,7 @@ from skate.serve import context as serve_context
 from skate.serve._application.options import DeploymentOptions
 from skate.serve._application.specs import DeploymentSpec
 from skate.serve._identity import NAMESPACE, DeploymentID, ReplicaID
+from skate.serve._replica.child_calls import cancel_children, settle_children
 from skate.serve._replica.deployment_actors import SharedActors
 from skate.serve._replica.load_reports import ReplicaLoad, Traffic
 from skate.serve._replica.logs import ReplicaLogs
@@ -516,17 +516,3 @@ def live_rows_of(replica: Replica) -> list[dict[str, object]]:
             "latencies": traffic.latencies.counts(),
         }
     ]
-
-
-def cancel_children(request: RequestContext) -> None:
-    """Cancel the calls that a request made which was cancelled."""
-    for response in request.children:
-        response.cancel()
-
-
-def settle_children(request: RequestContext) -> None:
-    """Cancel the calls of a request whose code was cancelled and took no notice, or ended well
-    all the same. Before Python 3.11, nobody knows of that."""
-    task = asyncio.current_task() if request.children else None
-    if task is not None and sys.version_info >= (3, 11) and task.cancelling():
-        cancel_children(request)

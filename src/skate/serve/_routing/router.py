@@ -12,18 +12,17 @@ controller tells which replicas there are; one whose process died is left at onc
 
 from __future__ import annotations
 
-import random
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
-from zlib import crc32
 
 import skate
 from skate._core.futures import value_now, when_done
 from skate.exceptions import ActorError, StaleReferenceError, TaskCancelledError, TaskError
 from skate.serve._identity import DeploymentID
+from skate.serve._routing.choosing import for_model, least_busy, less_busy
 from skate.serve._routing.requests import NOT_YET, RequestFailure, RequestRefused, RoutedRequest
 from skate.serve._routing.routed_replica import ReplicaEntry, RoutedReplica
 from skate.serve.config import BackpressureConfig
@@ -75,23 +74,21 @@ class Router:
 
     def assign(self, request: RoutedRequest) -> None:
         """Send a request now or as soon as a replica is free; errors become its outcome."""
+        refusal = None
         with self.lock:
             replica = self._choose(request) if self.table else None
-            if replica is None:
-                refusal = self._reason_to_refuse()
-                if refusal is None:
-                    self._waiting[request] = None
-                    if self._by_user is not None:
-                        self._by_user.add(request)
-                    if self.on_queue is not None:
-                        self.on_queue()
-                    return
-            else:
+            if replica is not None:
                 replica.add(request)
-        if replica is None:
-            request.settle(RequestFailure(refusal))  # type: ignore[arg-type]
-        else:
+            elif (refusal := self._reason_to_refuse()) is None:
+                self._waiting[request] = None
+                if self._by_user is not None:
+                    self._by_user.add(request)
+                if self.on_queue is not None:
+                    self.on_queue()
+        if replica is not None:
             self._send(request, replica)
+        elif refusal is not None:
+            request.settle(RequestFailure(refusal))
 
     def cancel(self, request: RoutedRequest) -> None:
         """Take it from the queue, or tell the replica."""
@@ -156,12 +153,12 @@ class Router:
         """Return whether another replica than this one may take a request."""
         with self.lock:
             others = [replica for replica in self._replicas if replica.tag != tag]
-            return any(self._is_free(replica) for replica in others)
+            return any(replica.has_room(self._most) for replica in others)
 
     def prefers_another(self, tag: str, model_id: str) -> bool:
         """Return whether another replica should get a request for a model that this one lacks."""
         with self.lock:
-            replica = self._choose_for(model_id) if self.table else None
+            replica = for_model(self._replicas, model_id, self._most)
             return replica is not None and replica.tag != tag
 
     def note_full(self, tag: str) -> None:
@@ -306,46 +303,13 @@ class Router:
         if self._by_user is not None:
             return None  # it will be chosen by `send_to`
         if request.model_id:
-            return self._choose_for(request.model_id)
-        return self._less_busy(self._replicas)
+            return for_model(self._replicas, request.model_id, self._most)
+        return less_busy(self._replicas, self._most)
 
-    def _choose_for(self, model_id: str) -> RoutedReplica | None:
-        """Return a replica that has the model, else the one with the fewest. Of several, all
-        processes choose the same: requests for a new model that come at once load it once."""
-        having = self._less_busy(
-            [replica for replica in self._replicas if replica.has_model(model_id)]
-        )
-        if having is not None:
-            return having
-        free = (replica for replica in self._replicas if self._is_free(replica))
-        return min(
-            free,
-            key=lambda replica: (
-                replica.count_models(),
-                crc32(f"{model_id} {replica.tag}".encode()),
-            ),
-            default=None,
-        )
-
-    def _less_busy(self, replicas: list[RoutedReplica]) -> RoutedReplica | None:
-        count = len(replicas)
-        if count == 1:
-            return replicas[0] if self._is_free(replicas[0]) else None
-        if count > 2:
-            chosen = self._least(random.sample(replicas, 2))
-            if chosen is not None:
-                return chosen
-        elif count == 2 and random.random() < 0.5:
-            replicas = replicas[::-1]
-        return self._least(replicas)
-
-    def _least(self, replicas: Iterable[RoutedReplica]) -> RoutedReplica | None:
-        free = (replica for replica in replicas if self._is_free(replica))
-        return min(free, key=lambda replica: len(replica.in_flight), default=None)
-
-    def _is_free(self, replica: RoutedReplica) -> bool:
-        assert self.table is not None
-        return replica.has_room(self.table.max_ongoing_requests)
+    @property
+    def _most(self) -> int:
+        """How many requests a replica may have under way; none before the first table."""
+        return 0 if self.table is None else self.table.max_ongoing_requests
 
     def _reason_to_refuse(self) -> Exception | None:
         table = self.table
@@ -384,7 +348,7 @@ class Router:
     ) -> RoutedReplica | None:
         """Send a request that waits to the least busy of these; None if none has room."""
         with self.lock:
-            replica = self._least(replicas) if self.table else None
+            replica = least_busy(replicas, self._most)
             if replica is None or request not in self._waiting or not skate.is_initialized():
                 return None
             del self._waiting[request]
@@ -395,7 +359,7 @@ class Router:
     def free_places(self) -> int:
         """Return how many requests the replicas may take."""
         with self.lock:
-            most = 0 if self.table is None else self.table.max_ongoing_requests
+            most = self._most
             free = [replica for replica in self._replicas if replica.has_room(most)]
             return sum(most - len(replica.in_flight) for replica in free)
 

@@ -110,12 +110,8 @@ def execute(
         _announce(first, controller)
     ticks = [snapshots.save_if_due, log.flush_if_due, uploads.send_if_due, reporting.tick]
     runner = _runner(group, tuning, controller, performer, [performer.flush_if_due, *ticks])
-    interrupted = False
     try:
-        runner.run()
-    except KeyboardInterrupt:
-        interrupted = True
-        logger.warning("interrupted; go on with Tuner.restore(%r, trainable=…)", group.path)
+        completed = _run_trials(runner, group.path)
     finally:
         snapshots.save()
         performer.end_experiment()
@@ -129,8 +125,18 @@ def execute(
         default_metric=tuning.metric,
         default_mode=tuning.mode,
     )
-    analysis.interrupted = interrupted
+    analysis.interrupted = not completed
     return analysis
+
+
+def _run_trials(runner: Runner, path: str) -> bool:
+    """Run all trials, and return whether they are through: not if Ctrl-C ended it."""
+    try:
+        runner.run()
+    except KeyboardInterrupt:
+        logger.warning("interrupted; go on with Tuner.restore(%r, trainable=…)", path)
+        return False
+    return True
 
 
 def _runner(

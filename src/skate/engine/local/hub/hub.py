@@ -111,10 +111,23 @@ class Hub:
     ) -> None:
         self._ports = ports
         self._info = info
+        self._make_objects(ports, entries, servers, worker_settings, outputs)
+        dispatch = self._make_scheduler(machine, memory_guard)
+        self._make_tasks(dispatch, Archives(worker_settings.get("session_dir", "")))
+
+    def _make_objects(
+        self,
+        ports: Ports,
+        entries: dict[int, ObjectEntry],
+        servers: Servers,
+        worker_settings: Mapping[str, Any],
+        outputs: list[int],
+    ) -> None:
+        """Make the processes, and what carries values between them."""
         self.state = state = State(entries)
         self.outbox = outbox = WorkerOutbox(ports.reactor)
         self.unread: PackedUnreadErrors = PackedUnreadErrors(ports.reactor.after)
-        self.processes = processes = Processes(
+        self.processes = Processes(
             ports, state.workers, outbox, servers, worker_settings, outputs,
             self.received, self._lose,
         )  # fmt: skip
@@ -123,21 +136,35 @@ class Hub:
             entries, segments.free_entry, self._unwanted, self._less_wanted, self.unread.add
         )
         self.values = values = Values(ports, entries, counts, segments, outbox, self.unread)
-        self.streaming = streaming = Streaming(
-            entries, values, counts, outbox, ports.new_id, self._give_up
+        self.streaming = Streaming(entries, values, counts, outbox, ports.new_id, self._give_up)
+        self.functions = Functions(state, counts, segments, outbox)
+
+    def _make_scheduler(
+        self, machine: ResourcePool, memory_guard: tuple[float, float]
+    ) -> Dispatch:
+        """Make what decides where tasks run, and return what sends them there."""
+        state, processes, segments, outbox = self.state, self.processes, self.segments, self.outbox
+        guard = MemoryGuard(
+            self._ports, state.workers, processes.kill, self._dismiss, *memory_guard
         )
-        self.functions = functions = Functions(state, counts, segments, outbox)
-        guard = MemoryGuard(ports, state.workers, processes.kill, self._dismiss, *memory_guard)
-        dispatch = Dispatch(functions, segments, outbox, guard, info.visible_accelerators)
+        dispatch = Dispatch(
+            self.functions, segments, outbox, guard, self._info.visible_accelerators
+        )
         effects = _SchedulerEffects(
             processes.start, dispatch.send, processes.steal, processes.retire,
             self._group_ready, self._rested, self._not_started,
         )  # fmt: skip
         cpus = machine.total.get(CPU, 0) // UNIT
-        self.scheduler = scheduler = Scheduler(
-            machine, max(1, cpus), effects, state.groups, state.queues
-        )
-        self.waits = WorkerWaits(state, scheduler, outbox)
+        self.scheduler = Scheduler(machine, max(1, cpus), effects, state.groups, state.queues)
+        self.waits = WorkerWaits(state, self.scheduler, outbox)
+        return dispatch
+
+    def _make_tasks(self, dispatch: Dispatch, archives: Archives) -> None:
+        """Make what happens to tasks and actors, and what workers ask for."""
+        ports, info, state, outbox = self._ports, self._info, self.state, self.outbox
+        values, counts, segments = self.values, self.counts, self.segments
+        streaming, functions = self.streaming, self.functions
+        processes, scheduler = self.processes, self.scheduler
         events = _TaskEvents(self._construction_failed, self._actor_dead, processes.kill)
         self.tasks = tasks = TaskLifecycle(
             ports, state, values, streaming, counts, scheduler, dispatch, outbox, events
@@ -148,12 +175,7 @@ class Hub:
         placement = PlacementGroups(info, state, values, counts, scheduler, tasks, processes)
         self.actor_names = names = ActorNames(info.namespace, state.names)
         self.planner = planner = Planner(
-            ports.lock,
-            info,
-            state.actors,
-            scheduler,
-            processes.find_environment,
-            Archives(worker_settings.get("session_dir", "")),
+            ports.lock, info, state.actors, scheduler, processes.find_environment, archives
         )
         self.requests: Requests = Requests(
             ports, info, state, scheduler, tasks, lifecycle, names, placement, self.waits
