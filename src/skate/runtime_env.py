@@ -106,8 +106,7 @@ class RuntimeEnv(dict[str, Any]):
         return self[name]
 
     def update(self, *given: Any, **fields: object) -> None:
-        """Set several fields, checked together as the constructor does; None removes one. If one
-        is refused, none is set."""
+        """Set several fields, checked as by the constructor, or none of them; None removes one."""
         wanted = dict(*given, **fields)
         _check_fields({name: value for name, value in wanted.items() if value is not None})
         merged = {**self, **wanted}
