@@ -84,6 +84,44 @@ def test_what_is_refused(given: dict[str, Any], error: type, words: str) -> None
         RuntimeEnv(**given)
 
 
+def by_or(env: RuntimeEnv, given: dict[str, Any]) -> None:
+    env |= given
+
+
+CHANGES = {
+    "update": lambda env, given: env.update(given),
+    "update of pairs": lambda env, given: env.update(list(given.items())),
+    "update by name": lambda env, given: env.update(**given),
+    "or": by_or,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_several_fields_are_checked_when_set(change: Any) -> None:
+    env = RuntimeEnv(env_vars={"A": "1"}, pip=["a"])
+    same = env
+    for given, error, words in (
+        ({"env_vars": {"B": "2"}, "pypi": ["a"]}, ValueError, "pypi"),
+        ({"env_vars": {"B": 2}}, TypeError, "type int for 'B'"),
+        ({"env_vars": {"B": "2"}, "conda": "b"}, ValueError, "pip and conda"),
+        ({"image_uri": "box"}, ValueError, "image_uri.* together with"),
+    ):
+        with pytest.raises(error, match=words):
+            change(env, given)
+        assert env == {"env_vars": {"A": "1"}, "pip": ["a"]}
+    change(env, {"pip": None, "conda": "b"})
+    assert env is same
+    assert env == {"env_vars": {"A": "1"}, "conda": "b"}
+
+
+def test_a_default_is_checked_too() -> None:
+    env = RuntimeEnv(env_vars={"A": "1"})
+    assert env.setdefault("env_vars", {"A": 1}) == {"A": "1"}
+    with pytest.raises(TypeError, match="working_dir"):
+        env.setdefault("working_dir", 3)
+    assert "working_dir" not in env
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [

@@ -21,6 +21,7 @@ SkateError (RayError)
 ├── UnserializableException                  an exception that could not travel, as text
 ├── UntrustedPickleError                     a pickle of others, and nobody allowed to read it
 ├── UnreadablePickleError                    a pickle that is damaged, or lacks its code
+├── OutsideLinkError                         a link in a folder of others that leads out of it
 ├── ObjectStoreFullError
 ├── OutOfDiskError
 ├── OutOfMemoryError
@@ -70,6 +71,7 @@ __all__ = [
     "OufOfBandObjectRefSerializationException",
     "OutOfDiskError",
     "OutOfMemoryError",
+    "OutsideLinkError",
     "OwnerDiedError",
     "PendingCallsLimitExceeded",
     "PlasmaObjectNotAvailable",
@@ -585,6 +587,27 @@ class UnreadablePickleError(SkateError, ValueError):
             f"{place} cannot be unpickled ({type(problem).__name__}: {problem}): it is damaged, "
             "or needs modules, classes or objects that are not here. Import or install these, or "
             "write the file again"
+        )
+        self.place = place
+
+
+class OutsideLinkError(SkateError, ValueError):
+    """A folder has a link to somewhere else, which a copy of the folder would have read.
+
+    Args:
+        place: The link.
+        target: Where it leads.
+        where: Where that is, from the folder.
+
+    Attributes:
+        place: The link.
+    """
+
+    def __init__(self, place: str, target: str, where: str = "out of the folder") -> None:
+        super().__init__(
+            f"{place!r} is a link to {target!r}, which leads {where}: whoever made it may want a "
+            "file of yours, so nothing was copied. If you trust its origin, copy the folder with "
+            "`cp -rL` or shutil.copytree(), which follow links, and use that copy"
         )
         self.place = place
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from skate._core.requirements import TOOLS, parse_requirements, requirements_of
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 T = TypeVar("T")
 
@@ -79,10 +82,8 @@ class RuntimeEnv(dict[str, Any]):
         }
         super().__init__({name: value for name, value in given.items() if value is not None})
         if _validate:
-            for name, value in self.items():
-                _check(name, value)
-            _check_one_tool(self)
-            _check_container(self)
+            _check_fields(self)
+            _check_together(self)
 
     # -- dictionary ----------------------------------------------------------------------------
 
@@ -97,6 +98,27 @@ class RuntimeEnv(dict[str, Any]):
         """Set one field, checked."""
         _check(name, value)
         super().__setitem__(name, value)
+
+    def setdefault(self, name: str, default: Any = None) -> Any:
+        """Return the field, which is set to the default, checked, if it is not there."""
+        if name not in self:
+            self[name] = default
+        return self[name]
+
+    def update(self, *given: Any, **fields: object) -> None:
+        """Set several fields, checked as by the constructor, or none of them; None removes one."""
+        wanted = dict(*given, **fields)
+        _check_fields({name: value for name, value in wanted.items() if value is not None})
+        merged = {**self, **wanted}
+        kept = {name: value for name, value in merged.items() if value is not None}
+        _check_together(kept)
+        self.clear()
+        super().update(kept)
+
+    def __ior__(self, given: Any) -> Self:  # type: ignore[override,misc]
+        """Do as `update`."""
+        self.update(given)
+        return self
 
     def get(self, name: str, default: Any = None, data_class: Any = None) -> Any:
         """Return the field, as an instance of `data_class` if one is given."""
@@ -386,6 +408,16 @@ def _check(name: str, value: object) -> None:
     }
     if name in check:
         check[name](name, value)
+
+
+def _check_fields(fields: Mapping[str, object]) -> None:
+    for name, value in fields.items():
+        _check(name, value)
+
+
+def _check_together(runtime_env: Mapping[str, object]) -> None:
+    _check_one_tool(runtime_env)
+    _check_container(runtime_env)
 
 
 def _check_one_tool(runtime_env: Mapping[str, object]) -> None:

@@ -260,6 +260,8 @@ def test_programs_for_ray_find_the_command_serve(tmp_path: Path) -> None:
     ("arguments", "text"),
     [
         (("status", "--port", "1"), "no instance of skate.serve of yours answers at port 1"),
+        (("deploy", "--port", "1", "shop:app"), "no instance of skate.serve of yours answers"),
+        (("deploy", "--port", "1", "shpo:app"), "no instance of skate.serve of yours answers"),
         (("run", "shop:app", "price=1"), "is an application, and takes none"),
         (("run", "shop:build", "price"), "KEY=VALUE"),
         (("run", "shop:nope"), "there is no 'nope' in "),

@@ -280,6 +280,33 @@ def _of_texts(payload: bytes) -> dict[str, bytes]:
     }
 
 
+def endless_avro() -> dict[str, bytes]:
+    """Avro files of a few bytes that claim to have gigabytes, or any number of values."""
+
+    def of(type_: Any, count: int, block: bytes, size: int | None = None) -> bytes:
+        fields = [] if type_ is None else [{"name": "a", "type": type_}]
+        schema = json.dumps({"type": "record", "name": "r", "fields": fields}).encode()
+        length = _zigzag(len(block) if size is None else size)
+        header = b"Obj\x01\x02\x16avro.schema" + _zigzag(len(schema)) + schema + b"\x00"
+        return header + bytes(16) + _zigzag(count) + length + block + bytes(16)
+
+    nulls = _zigzag(1 << 40) + b"\x00"
+    empty = {"type": "record", "name": "e", "fields": []}
+    return {
+        "long-block.avro": of("string", 1, b"", 3 << 30),
+        "long-text.avro": of("string", 1, _zigzag(3 << 30)),
+        "no-fields.avro": of(None, 1 << 40, b""),
+        "only-nulls.avro": of("null", 1 << 40, b""),
+        "array-of-nulls.avro": of({"type": "array", "items": "null"}, 1, nulls),
+        "array-of-empty.avro": of({"type": "array", "items": empty}, 1, nulls),
+        "array-of-known.avro": of(
+            [empty, {"type": "map", "values": {"type": "array", "items": "e"}}],
+            1,
+            b"\x02\x02\x02k" + nulls,
+        ),
+    }
+
+
 def _zigzag(number: int) -> bytes:
     number, parts = number << 1, bytearray()
     while number >= 0x80:

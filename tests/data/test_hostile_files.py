@@ -24,6 +24,7 @@ from tests.data.hostile_files import (
     Payload,
     arrow_stream,
     claiming,
+    endless_avro,
     feather,
     hostile_files,
     npy,
@@ -307,6 +308,51 @@ def test_what_is_nested_too_deep_ends_no_process(tmp_path: Path) -> None:
     done = run_program([sys.executable, "-c", program, *map(str, paths)])
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["True"] * len(paths)
+
+
+LITTLE_MEMORY = """
+import resource, sys, skate, skate.data
+skate.init(engine='inline')
+kind, *paths = sys.argv[1:]
+read = getattr(skate.data, f'read_{kind}')
+resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+for path in paths:
+    try: read(path).take(2)
+    except ValueError as error: print(path in str(error))
+"""
+
+
+def test_a_few_bytes_of_avro_cannot_ask_for_gigabytes(tmp_path: Path) -> None:
+    paths = []
+    for name, content in endless_avro().items():
+        assert len(content) < 300
+        (tmp_path / name).write_bytes(content)
+        paths.append(str(tmp_path / name))
+    done = run_program([sys.executable, "-W", "ignore", "-c", LITTLE_MEMORY, "avro", *paths])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["True"] * len(paths)
+
+
+def test_a_few_bytes_of_parquet_are_read_a_part_at_a_time(tmp_path: Path) -> None:
+    """Values that repeat are next to nothing in a file: all at once, these are 4 GB."""
+    wide = pa.repeat(pa.scalar(bytes(512), pa.binary(512)), 1 << 18)
+    table = pa.table({"a": wide, "b": pa.repeat(pa.scalar(1), len(wide))})
+    path = tmp_path / "repeated.parquet"
+    with pq.ParquetWriter(path, table.schema, compression="zstd") as writer:
+        for _ in range(32):
+            writer.write_table(table)
+    assert path.stat().st_size < 1_000_000
+    program = (
+        f"{LITTLE_MEMORY}    else: print(skate.data.read_parquet(path).count())\n"
+        "    expression = skate.data.expressions.col('b').is_not_null()\n"
+        "    print(len(skate.data.read_parquet(path).filter(expr=expression).take(3)))\n"
+        "    batches = skate.data.read_parquet(path).iter_batches(batch_size=None)\n"
+        "    print(len(next(iter(batches))['a']) > 0)\n"
+    )
+    command = [sys.executable, "-W", "ignore", "-c", program, "parquet", str(path)]
+    done = run_program(command)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [str(1 << 23), "3", "True"]
 
 
 def test_brackets_in_texts_are_no_depth(engine: str, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import pickle
 import shutil
@@ -21,6 +22,7 @@ import skate.train
 from skate._run.checkpoint import Checkpoint
 from skate._run.folders import TemporaryFolder
 from skate.data.preprocessors import StandardScaler
+from skate.exceptions import OutsideLinkError
 from skate.train.torch import TorchCheckpoint
 
 
@@ -105,13 +107,95 @@ def test_damaged_metadata_is_named(folder, text):
 @pytest.mark.parametrize("kind", ["pipe", "device"])
 def test_what_has_no_end_is_not_copied(folder, kind, tmp_path):
     """Checkpoints of others may have links to anything."""
+    message = "a pipe or a device"
     if kind == "pipe":
         os.mkfifo(folder / "inner" / "endless")
     else:
         (folder / "inner" / "endless").symlink_to("/dev/zero")
+        message = "leads out of the folder"
     for copy in (lambda c: c.to_directory(tmp_path / "copy"), lambda c: c.to_uri("memory://copy")):
-        with pytest.raises(OSError, match="a pipe or a device"):
+        with pytest.raises((OSError, OutsideLinkError), match=message):
             copy(Checkpoint.from_directory(folder))
+
+
+@pytest.fixture
+def secret(tmp_path):
+    """A file of the user's that is none of the business of whoever makes checkpoints."""
+    place = tmp_path / "home" / "id_rsa"
+    place.parent.mkdir()
+    place.write_text("my secret")
+    return place
+
+
+LINKS_OUT = {
+    "absolute": lambda secret: secret,
+    "relative": lambda secret: "../../home/id_rsa",
+    "to a folder": lambda secret: secret.parent,
+    "by a detour": lambda secret: "../inner/../../home/id_rsa",
+    "to nothing yet": lambda secret: secret.parent / "later",
+}
+COPIES = {
+    "to_directory": lambda checkpoint, place: checkpoint.to_directory(place),
+    "shared": lambda checkpoint, place: checkpoint.to_directory(),
+    "to_uri": lambda checkpoint, place: checkpoint.to_uri(f"file://{place}"),
+    "elsewhere": lambda checkpoint, place: checkpoint.to_uri("memory://linked"),
+}
+
+
+@pytest.mark.parametrize("copy", COPIES.values(), ids=COPIES)
+@pytest.mark.parametrize("target", LINKS_OUT.values(), ids=LINKS_OUT)
+def test_links_out_of_a_checkpoint_are_not_followed(folder, secret, tmp_path, target, copy):
+    """Whoever made the checkpoint must not get other files of the user's into its copies."""
+    link = folder / "inner" / "weights"
+    link.symlink_to(target(secret))
+    with pytest.raises(OutsideLinkError, match="leads out of the folder.*nothing was copied") as e:
+        copy(Checkpoint.from_directory(folder), tmp_path / "copy")
+    assert e.value.place == str(link)
+    assert not (tmp_path / "copy").exists()
+    assert "my secret" not in str(Checkpoint.from_directory(folder).to_dict())
+
+
+def test_links_inside_of_a_checkpoint_are_followed(folder, tmp_path):
+    (folder / "last").symlink_to("inner")
+    (folder / "best.bin").symlink_to(folder / "weights.bin")
+    copy = Path(Checkpoint.from_directory(folder).to_directory(tmp_path / "copy"))
+    assert (copy / "last" / "note.txt").read_text() == "hello"
+    assert (copy / "best.bin").read_bytes() == b"\x00\x01"
+    (tmp_path / "by another name").symlink_to(folder)
+    again = Checkpoint.from_directory(tmp_path / "by another name")
+    assert content(again.to_directory(tmp_path / "again")) == content(copy)
+
+
+def test_a_link_to_a_folder_that_it_is_in_is_refused(folder, tmp_path):
+    (folder / "inner" / "up").symlink_to("..")
+    with pytest.raises(OutsideLinkError, match="inner/up.*to a folder that it is in itself"):
+        Checkpoint.from_directory(folder).to_directory(tmp_path / "copy")
+
+
+def test_names_of_a_store_do_not_lead_out_of_the_copy(tmp_path):
+    store = fsspec.filesystem("memory")
+    store.pipe(f"/{tmp_path.name}/made/weights", b"1")
+
+    class Listing(type(store)):
+        """One in which somebody has given an object an unusual name, as object stores allow."""
+
+        cachable = False
+
+        def find(self, path, **more):
+            found = super().find(path, **more)
+            name = f"/{tmp_path.name}/made/../../../planted"
+            return {**found, name: {"name": name, "size": 1, "type": "file"}}
+
+        def isfile(self, path):
+            return True
+
+        def _open(self, path, mode="rb", **more):
+            return io.BytesIO(b"planted")
+
+    checkpoint = Checkpoint(f"/{tmp_path.name}/made", Listing())
+    with pytest.raises(ValueError, match=r"planted.*leads out of the folder"):
+        checkpoint.to_directory(tmp_path / "a" / "b" / "copy")
+    assert not list(tmp_path.rglob("planted"))
 
 
 def test_metadata(folder):

@@ -38,6 +38,43 @@ def fit(loop: Any, run_config: Any, workers: int = 2) -> Any:
     ).fit()
 
 
+@pytest.mark.parametrize("mode", [CheckpointUploadMode.SYNC, ASYNC])
+@pytest.mark.parametrize("origin", ["the loop's", "somebody's"])
+def test_links_are_followed_if_the_loop_has_made_them(run_config, tmp_path, mode, origin):
+    """A model in a cache is a folder of links; the one that a training resumes from is given."""
+    secret = tmp_path / "secret"
+    secret.write_text("weights")
+
+    def linked(folder: Path) -> Checkpoint:
+        folder.mkdir()
+        (folder / "model").symlink_to(secret)
+        return Checkpoint.from_directory(folder)
+
+    given = linked(tmp_path / "given")
+
+    def loop():
+        own = linked(tmp_path / "own")
+        begun = train.get_checkpoint()
+        reported = own if origin == "the loop's" else begun
+        train.report({}, reported, checkpoint_upload_mode=mode)
+
+    trainer = DataParallelTrainer(
+        loop,
+        scaling_config={"num_workers": 1},
+        run_config=run_config(),
+        resume_from_checkpoint=given,
+    )
+    if origin == "the loop's":
+        copy = Path(trainer.fit().checkpoint.path, "model")
+        assert copy.read_text() == "weights"
+        assert not copy.is_symlink()
+        return
+    with pytest.raises(Exception, match=r"given/model' is a link to .*secret'"):
+        trainer.fit()
+    copies = [one for one in tmp_path.rglob("model") if not one.is_symlink()]
+    assert copies == []
+
+
 def test_the_loop_goes_on_while_a_checkpoint_is_written(run_config, tmp_path):
     ready = tmp_path / "ready"
 

@@ -15,7 +15,15 @@ import uuid
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from skate._run.folders import LocalFolder, StorageFolder, TemporaryFolder, copy_whole, folder_at
+from skate._run.folders import (
+    LocalFolder,
+    StorageFolder,
+    TemporaryFolder,
+    copy_tree,
+    copy_whole,
+    folder_at,
+)
+from skate._run.links import check_links, note_foreign_folder
 from skate._run.own_files import note_foreign_models
 from skate._run.pickles import PICKLE_START, is_allowed, signed_pickle, unpickle
 from skate._run.shared_copies import TEMPORARY_PREFIX, copy_to_read, kept_copy
@@ -164,6 +172,9 @@ class Checkpoint:
         Returns:
             The path of the folder.
 
+        Raises:
+            OutsideLinkError: If its folder has a link that leads out of it.
+
         Example:
             >>> import os, tempfile
             >>> with tempfile.TemporaryDirectory() as folder:
@@ -179,23 +190,28 @@ class Checkpoint:
         self._write_into(target)
         return target
 
-    def _write_into(self, target: str) -> None:
+    def _write_into(self, target: str, follow_links: bool = False) -> None:
+        """Write its content into a folder; links out of its own only for those who made them."""
         if self._folder is None:
             _write_dict(self._data or {}, target)
         elif os.path.isfile(self._folder.path) and isinstance(self._folder, LocalFolder):
             os.makedirs(target, exist_ok=True)
             name = os.path.basename(self._folder.path)
             copy_whole(self._folder.path, os.path.join(target, name))
+        elif follow_links and isinstance(self._folder, LocalFolder):
+            copy_tree(self._folder.path, target)
         else:
             self._folder.download(target)
         if self._folder is not None and not isinstance(self._folder, LocalFolder):
             note_foreign_models(target)
 
-    def _note_foreign_models(self) -> None:
-        """Give no signatures to models that come with it and have none. Those that are elsewhere
-        come with a download."""
+    def _note_foreign(self) -> None:
+        """Remember that its content is not the loop's that is given it: models in it get no
+        signatures, and links out of it are not followed. What is elsewhere comes with a
+        download."""
         if self._local_path is not None:
             note_foreign_models(self._local_path)
+            note_foreign_folder(self._local_path)
 
     def _check_there(self) -> None:
         folder = self._folder
@@ -250,8 +266,12 @@ class Checkpoint:
 
         Returns:
             The URI.
+
+        Raises:
+            OutsideLinkError: If its folder has a link that leads out of it.
         """
         with self.as_directory() as folder:
+            check_links(folder)
             folder_at(uri).upload(folder)
         return uri
 

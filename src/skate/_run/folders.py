@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import skate
 from skate._core.plain_files import open_plain, read_plain
+from skate._run.links import check_links
 from skate._run.syncing import make_synced_folders, sync_folder
 
 if TYPE_CHECKING:
@@ -70,7 +71,12 @@ class StorageFolder(ABC):
 
     @abstractmethod
     def download(self, local: str) -> None:
-        """Copy the content of this folder into a local one, beside what is there."""
+        """Copy the content of this folder into a local one, beside what is there.
+
+        Raises:
+            OutsideLinkError: If there is a link that leads out of it.
+            ValueError: If there is a name that does.
+        """
 
     @abstractmethod
     def __eq__(self, other: object) -> bool: ...
@@ -207,6 +213,7 @@ class LocalFolder(StorageFolder):
         copy_tree(local, self.path)
 
     def download(self, local: str) -> None:
+        check_links(self.path)
         copy_tree(self.path, local)
 
     def _at(self, name: str) -> str:
@@ -421,7 +428,7 @@ class RemoteFolder(StorageFolder):
         os.makedirs(local, exist_ok=True)
         base = self.path.strip("/")  # some file systems list with a leading slash, some without
         for info in self._filesystem.get_file_info(pafs.FileSelector(self.path, recursive=True)):
-            place = os.path.join(local, os.path.relpath(info.path.strip("/"), base))
+            place = _inside(local, info.path.strip("/").removeprefix(base), info.path)
             if info.type == pafs.FileType.Directory:
                 os.makedirs(place, exist_ok=True)
                 continue
@@ -437,6 +444,17 @@ class RemoteFolder(StorageFolder):
 
     def _at(self, name: str) -> str:
         return f"{self.path.rstrip('/')}/{name.removeprefix('./')}" if name else self.path
+
+
+def _inside(local: str, name: str, listed: str) -> str:
+    """Return the place of a file in a local folder; the name that a store has `listed` is whatever
+    somebody has called it."""
+    if ".." in PurePosixPath(name).parts:
+        raise ValueError(
+            f"{listed!r} cannot be copied to {local!r}: its name leads out of the folder. "
+            "Rename or delete it where it is stored"
+        )
+    return os.path.join(local, name.strip("/"))
 
 
 def folder_at(path: object, filesystem: object = None) -> StorageFolder:

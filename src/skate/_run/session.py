@@ -67,7 +67,7 @@ class RunSession(ABC):
         """Return the last checkpoint that was reported, or the one to begin with."""
         latest = self.latest_checkpoint
         if latest is not None:
-            latest._note_foreign_models()
+            latest._note_foreign()
         return latest
 
     def get_dataset_shard(self, name: str | None = None) -> Any:

@@ -31,6 +31,7 @@ from skate._run.folders import (
     folder_at,
     scratch_dir,
 )
+from skate._run.links import check_foreign_links
 from skate._run.own_files import signatures_of_models
 from skate._run.syncing import sync_folder, sync_tree
 from skate._run.values import as_lines
@@ -350,15 +351,19 @@ def write_into(
         folder: Where to.
         checkpoint: What to copy.
         written_since: Models written since then are this program's own, and are signed.
+
+    Raises:
+        OutsideLinkError: If it was given to the loop, and has a link that leads out of it.
     """
     _check_outside(checkpoint, folder)
     if isinstance(folder, LocalFolder) and checkpoint._local_path is None:
         checkpoint.to_directory(folder.path)  # a dict, which is signed, or from elsewhere
         return
     with checkpoint.as_directory() as content:
+        check_foreign_links(content)
         signatures = signatures_of_models(content, written_since)
         if isinstance(folder, LocalFolder):
-            checkpoint.to_directory(folder.path)
+            checkpoint._write_into(folder.path, follow_links=True)
         else:
             folder.upload(content)
     for name, signature in signatures.items():

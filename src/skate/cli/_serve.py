@@ -270,12 +270,13 @@ def _deploy(
     from skate.serve._application.config_files import specs_of
     from skate.serve._http.control_socket import ask, pack
 
+    grpc_options = ask(port, "grpc_options")  # nobody's code is imported if nobody answers
     config = _config(target, arguments, app_dir, name, route_prefix)
     _set_environment(config, **environment)
     folder = os.path.abspath(app_dir)
     for app in config.applications:
         app.runtime_env = {"working_dir": folder, **app.runtime_env}
-    _check_grpc(config.grpc_options.options(), ask(port, "grpc_options"))
+    _check_grpc(config.grpc_options.options(), grpc_options)
     specs = specs_of(config)
     names = [spec.name for spec in specs]
     if _is_file(target):

@@ -6,6 +6,7 @@ a `TaskError`, and therefore a `UserCodeException`, which is what Ray wraps it i
 
 from skate._core.public_names import name_publicly
 from skate.data._arrow.blocks import MissingColumnError
+from skate.data._arrow.undecodable import UndecodableTextError
 from skate.data._execution.udf import FunctionTypeError
 from skate.data._io.resumable import (
     NotRepeatableError,
@@ -26,6 +27,7 @@ __all__ = [
     "PreprocessorNotFittedError",
     "RayDataUserCodeException",
     "ResumeError",
+    "UndecodableTextError",
     "UntrustedPickleError",
     "UserCodeException",
     "WriteUnderWayError",

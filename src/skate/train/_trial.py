@@ -182,5 +182,5 @@ class ForwardingRecorder(Recorder):
     def _hand_over(self, metrics: ResultRow | None) -> None:
         checkpoint, self._unreported = self._unreported, None
         if checkpoint is not None:  # its worker has signed what is its own
-            checkpoint._note_foreign_models()
+            checkpoint._note_foreign()
         self._trial.report(Report(metrics, checkpoint))

@@ -8,9 +8,11 @@ import sys
 import urllib.request
 from http.client import HTTPException
 from typing import Any
+from urllib.error import HTTPError
 
 import pytest
 from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 import skate
 from skate import serve
@@ -128,6 +130,31 @@ def test_middlewares_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None
         serve.run(hello.bind())
         with urllib.request.urlopen(serve.http_address(), timeout=PATIENCE) as response:
             assert response.headers["x-mark"] == "by the environment"
+    finally:
+        skate.shutdown()
+
+
+def status_of(address: str, host: str) -> int:
+    """What a browser gets that was told that `host` is at the address."""
+    request = urllib.request.Request(address, headers={"Host": host})
+    try:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as response:
+            return int(response.status)
+    except HTTPError as error:
+        return error.code
+
+
+def test_names_of_others_are_refused_where_the_application_says_its_own() -> None:
+    """A page of a stranger can have its own name lead to 127.0.0.1, and read the answers."""
+    skate.init(num_cpus=2)
+    try:
+        own = Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "*.example.org"])
+        serve.start(http_options={"port": 0, "middlewares": [own]})
+        serve.run(hello.bind())
+        address = serve.http_address()
+        assert answers(address)
+        assert status_of(address, "models.example.org") == 200
+        assert status_of(address, "rebound.example.com:80") == 400
     finally:
         skate.shutdown()
 

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
+from skate.data._api.bad_texts import naming_files, with_files
 from skate.data._api.epochs import Batches, Epochs, StatefulEpochs
 from skate.data._arrow.blocks import (
     Batch,
@@ -17,6 +18,7 @@ from skate.data._arrow.blocks import (
     rows_of,
 )
 from skate.data._arrow.schema import Schema
+from skate.data._arrow.undecodable import UndecodableTextError
 from skate.data._execution.batching import batches
 from skate.data._execution.bundles import bundle_of
 from skate.data._execution.positions import BlockCursor, LocalShuffle
@@ -120,7 +122,15 @@ class RowsAndBatches(ABC):
         if self._shows_kept_blocks():
             blocks = map(detached, blocks)
         # Rows that have lost all their columns are counted, but there is nothing to hand out.
-        return (row for block in blocks if block.num_columns for row in rows_of(block, plain))
+        return (
+            row for block in blocks if block.num_columns for row in self._rows_in(block, plain)
+        )
+
+    def _rows_in(self, block: Block, plain: bool) -> Iterator[Row]:
+        try:
+            return rows_of(block, plain)
+        except UndecodableTextError as error:
+            raise with_files(error, self) from error.__cause__
 
     @overload
     def iter_batches(
@@ -189,7 +199,8 @@ class RowsAndBatches(ABC):
             )  # fmt: skip
             if _collate_fn is not None:
                 found = map(_collate_fn, found)
-            return ahead(found, prefetch_batches, _collate_fn is not None)
+            converted = ahead(found, prefetch_batches, _collate_fn is not None)
+            return naming_files(converted, self)
 
         return Batches(self, make, batch_size, local_shuffle_buffer_size, local_shuffle_seed)
 

@@ -32,6 +32,7 @@ from skate.data._arrow.tensors import (
     unify,
 )
 from skate.data._arrow.type_kinds import is_kind
+from skate.data._arrow.undecodable import undecodable_in
 
 if TYPE_CHECKING:
     import pandas
@@ -116,7 +117,10 @@ def is_own(block: Block) -> bool:
 def rows_of(block: Block, plain: bool = True) -> Iterator[Row]:
     """Iterate over the rows, as dictionaries; plain values as they are, or under `item` without
     `plain`."""
-    columns = [column_to_rows(column) for column in block.columns]
+    try:
+        columns = [column_to_rows(column) for column in block.columns]
+    except UnicodeDecodeError as error:
+        raise undecodable_in(block) or error from error
     if plain and is_plain(block.schema):
         return iter(columns[0])
     names = block.column_names
@@ -156,7 +160,10 @@ def batch_of(block: Block, batch_format: str) -> Batch:
 def numpy_of(block: Block, writable: bool = False) -> dict[str, Array]:
     """Convert the columns to arrays, views where possible; `writable` as in `column_to_numpy`."""
     names = block.column_names
-    return {name: column_to_numpy(block.column(i), writable) for i, name in enumerate(names)}
+    try:
+        return {name: column_to_numpy(block.column(i), writable) for i, name in enumerate(names)}
+    except (UnicodeDecodeError, pa.ArrowException) as error:
+        raise undecodable_in(block) or error from error
 
 
 def pandas_of(block: Block) -> pandas.DataFrame:

@@ -62,3 +62,24 @@ class Footers:
             data = file.metadata
             sizes = (data.row_group(n).total_byte_size for n in range(data.num_row_groups))
             return Footer(file.schema_arrow, data.num_rows, tuple(sizes))
+
+
+def unpacked_bytes(metadata: pq.FileMetaData, schema: pa.Schema, groups: Sequence[int]) -> int:
+    """Return at least how much memory row groups take: values that repeat are next to nothing in
+    the file.
+
+    Args:
+        metadata: What the file says about itself.
+        schema: Its columns.
+        groups: The numbers of the row groups.
+    """
+    rows = sum(metadata.row_group(number).num_rows for number in groups)
+    return rows * sum(_bits(type_) for type_ in schema.types) // 8
+
+
+def _bits(type_: pa.DataType) -> int:
+    """Return how much of memory a value takes at least: of a text, where it ends."""
+    try:
+        return type_.bit_width
+    except ValueError:
+        return 32

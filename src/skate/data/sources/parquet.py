@@ -21,7 +21,7 @@ from skate.data._settings.context import DataContext
 from skate.data.datasource import PartitionStyle
 from skate.data.sources.base import Source
 from skate.data.sources.files import FileSource
-from skate.data.sources.footers import Footer, Footers
+from skate.data.sources.footers import Footer, Footers, unpacked_bytes
 from skate.data.sources.tables import gathered
 
 if TYPE_CHECKING:
@@ -203,13 +203,17 @@ class ParquetSource(FileSource):
             columns = self._columns_in(self.common.names if self.common is not None else names)
             inside = columns and ([n for n in columns if n in names] or names[:1])
             groups = list(range(parquet.num_row_groups) if file.parts is None else file.parts)
-            if large:
+            if large or self._grows(parquet.metadata, parquet.schema_arrow, groups):
                 batches = parquet.iter_batches(row_groups=groups, columns=inside)
                 tables = gathered(batches, self.block_size)
             else:
                 tables = iter([parquet.read_row_groups(groups, inside)])
             for table in tables:
                 yield self._admitted(table, file, parquet.schema_arrow, columns)
+
+    def _grows(self, metadata: pq.FileMetaData, schema: pa.Schema, groups: list[int]) -> bool:
+        """Return whether there is more in row groups than should be in memory at once."""
+        return unpacked_bytes(metadata, schema, groups) > 4 * self.block_size
 
     def _filtered(self, file: File, large: bool) -> Iterator[Block]:
         """Yield the rows that fit; row groups in which no row can, and columns that nobody looks
@@ -220,6 +224,8 @@ class ParquetSource(FileSource):
             file.path, self.place.filesystem, row_groups=file.parts
         )
         claims = fragment.physical_schema
+        groups = [group.id for group in fragment.row_groups]
+        large = large or self._grows(fragment.metadata, claims, groups)
         schema = self.common if self.common is not None else self._clean(claims)
         wanted = {
             "schema": stored_schema(schema, claims),

@@ -18,6 +18,7 @@ from typing import Any
 import skate
 from skate._run.checkpoint import Checkpoint
 from skate._run.folders import LocalFolder, copy_tree, scratch_dir
+from skate._run.links import check_foreign_links
 from skate._run.own_files import signatures_of_models
 from skate._run.reporting import Report
 from skate._run.signing_key import adopt_signing_key, signing_key
@@ -60,6 +61,7 @@ def stage(report: Report, began: float) -> StagedCheckpoint | None:
         return StagedCheckpoint(data=skate.put(checkpoint._data))
     if not isinstance(checkpoint._folder, LocalFolder) or not os.path.isdir(checkpoint.path):
         return None
+    check_foreign_links(checkpoint.path)
     signatures = signatures_of_models(checkpoint.path, began)
     folder = _taken_over(checkpoint.path, report.delete_local)
     return StagedCheckpoint(folder=folder, signatures=signatures)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from skate._core.optional_imports import is_installed, try_import
 from skate._core.tensorflow_processes import is_keras_2
 from skate._run.checkpoint import FILES_KEY, MODEL_KEY, Checkpoint
-from skate._run.folders import TemporaryFolder
+from skate._run.folders import TemporaryFolder, copy_tree
 from skate._run.keras_models import KERAS_KEY, MODEL_FILENAME_KEY, model_checkpoint
+from skate._run.links import check_links
 from skate._run.pickles import is_allowed
 from skate.train.tensorflow._lambda_layers import check_no_code
 
@@ -90,13 +91,15 @@ class TensorflowCheckpoint(Checkpoint):
             preprocessor: A preprocessor to keep with it; None for none.
 
         Raises:
-            ValueError: If there is no such folder.
+            ValueError: If there is no such folder, or if it has a link that leads out of it
+                (`OutsideLinkError`).
         """
         path = os.fspath(dir_path)
         if not os.path.isdir(path):
             raise ValueError(f"from_saved_model takes a folder; got {path!r}")
+        check_links(path)
         folder = TemporaryFolder("checkpoint_")
-        shutil.copytree(path, folder.path, dirs_exist_ok=True)
+        copy_tree(path, folder.path)
         return cls._of_folder(folder, ".", preprocessor)
 
     @classmethod

@@ -83,7 +83,7 @@ class ClassProgram:
 
     def run(self) -> None:
         if self._task.checkpoint is not None:
-            self._task.checkpoint._note_foreign_models()
+            self._task.checkpoint._note_foreign()
             self._restore(self._task.restore_retries)
         done = False
         while not done:

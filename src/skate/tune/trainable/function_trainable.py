@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from skate._run.checkpoint import Checkpoint
 from skate._run.context import SessionInfo
 from skate._run.folders import copy_tree
+from skate._run.links import check_links
 from skate._run.storage import Storage
 from skate._run.types import Config
 from skate.tune.execution.channel import Channel
@@ -71,6 +72,7 @@ class FunctionTrainable(Trainable):
             self._latest = Checkpoint.from_dict(checkpoint)
         else:
             own = os.path.join(self.logdir, "restored")
+            check_links(checkpoint)
             copy_tree(checkpoint, own)
             self._latest = Checkpoint(own)
 
