@@ -207,6 +207,30 @@ def test_dependants_of_a_cancelled_task_fail(flag):
 
 
 @parallel
+def test_one_task_after_another_is_cancelled_while_it_waits(flag):
+    """Each may run in the process of the one before, and so may what is not cancelled."""
+
+    @skate.remote(num_cpus=1)
+    def wait_for(started, refs):
+        started.set()
+        return skate.get(refs[0])
+
+    go = flag("go")
+    held = hold.options(num_cpus=0).remote(go)
+    for number in range(4):
+        started = flag(f"started-{number}")
+        ref = wait_for.remote(started, [held])
+        started.wait()
+        skate.cancel(ref)
+        with pytest.raises((Cancelled, skate.exceptions.RayTaskError)):
+            skate.get(ref, timeout=20)
+    undisturbed, started = wait_for.remote(flag("last"), [held]), flag("last")
+    started.wait()
+    go.set()
+    assert skate.get(undisturbed, timeout=60) is None
+
+
+@parallel
 def test_cancelling_reaches_the_children(flag):
     @skate.remote
     def parent(started):

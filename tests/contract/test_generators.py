@@ -137,6 +137,34 @@ def test_asynchronous_iteration():
     assert asyncio.run(main()) == [0, 1, 2]
 
 
+@parallel
+def test_a_stream_that_awaits_nothing_leaves_its_actor_to_others(tally):
+    @skate.remote
+    class Talker:
+        async def count(self):
+            number = 0
+            try:
+                while True:
+                    yield number
+                    number += 1
+            finally:
+                tally.add("closed")
+
+        async def hello(self):
+            return "hello"
+
+    actor = Talker.remote()
+    stream = actor.count.remote()
+    assert skate.get(next(stream)) == 0
+    assert skate.get(actor.hello.remote(), timeout=60) == "hello"
+    skate.cancel(stream)
+    with pytest.raises(skate.exceptions.TaskCancelledError):
+        for ref in stream:
+            skate.get(ref, timeout=60)
+    eventually(lambda: tally.words() == ["closed"])
+    assert skate.get(actor.hello.remote(), timeout=60) == "hello"
+
+
 def test_an_error_in_asynchronous_iteration():
     async def main():
         seen = []

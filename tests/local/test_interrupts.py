@@ -110,6 +110,56 @@ def test_a_wait_that_was_interrupted_keeps_its_time_limit(monkeypatch: pytest.Mo
     assert reactor.asked == [10.0, 3.0]
 
 
+class CancelledWhileWaiting:
+    """A reactor that is leading when the signal of a cancellation comes; a call further, what is
+    waited for is there."""
+
+    def __init__(self) -> None:
+        self.leading = self.cancelled = False
+        self.cancels = True
+
+    def leads(self) -> bool:
+        return self.leading
+
+    def interrupt(self) -> None:
+        """Do nothing: it returns anyway."""
+
+    def run_until(self, waiter: Waiter, timeout: float | None, stop: Any = None) -> bool:
+        if self.cancels:
+            self.cancelled = self.leading = True
+            signal.raise_signal(signal.SIGINT)
+            self.leading = False
+        return not (stop is not None and stop.pending)
+
+
+def test_one_task_after_another_is_cancelled_while_it_waits() -> None:
+    reactor: Any = CancelledWhileWaiting()
+    waiting = Interrupts(reactor, threading.RLock(), lambda: reactor.cancelled)
+    try:
+        for _ in range(3):
+            with pytest.raises(KeyboardInterrupt):
+                waiting.wait(Waiter(), None)
+            reactor.cancelled = False  # the next task
+        reactor.cancels = False
+        assert waiting.wait(Waiter(), None)
+    finally:
+        waiting.close()
+
+
+def test_a_cancellation_that_came_too_late_is_not_for_the_next_task() -> None:
+    reactor: Any = CancelledWhileWaiting()
+    reactor.leading = reactor.cancelled = True
+    reactor.call_later = lambda delay, callback: None  # the task has ended before that comes
+    waiting = Interrupts(reactor, threading.RLock(), lambda: reactor.cancelled)
+    try:
+        signal.raise_signal(signal.SIGINT)
+        waiting.forget_cancellation()
+        reactor.leading = reactor.cancelled = reactor.cancels = False
+        assert waiting.wait(Waiter(), None)
+    finally:
+        waiting.close()
+
+
 def test_what_was_put_off_at_the_end_is_for_the_user() -> None:
     handled: list[int] = []
     before = signal.signal(signal.SIGUSR1, lambda number, frame: handled.append(number))

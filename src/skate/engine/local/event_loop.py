@@ -16,7 +16,7 @@ import inspect
 import threading
 import time
 from collections import OrderedDict
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 
 from skate.engine.local.messages import Work, WorkSettings
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _DEFAULT = ""
 _END_SECONDS = 1.0  # for what still runs when the actor ends
+_TURN_SECONDS = 0.002  # that a stream may take from the others before it lets them go on
 
 
 def run_event_loop(execution: Execution, creation: Work, settings: WorkSettings) -> None:
@@ -250,14 +251,18 @@ class _Lane:
         id = work.id
         limit = work.settings.get("backpressure") if work.settings else None
         index = 0
-        async for item in items:
-            answers.item(id, index, item)
-            index += 1
-            while limit and answers.wanted(id) and answers.behind(id, index) >= limit:
-                await answers.credit(id)
-            if not answers.wanted(id):
-                await items.aclose()
-                break
+        turn = time.perf_counter()
+        async with aclosing(items):
+            async for item in items:
+                answers.item(id, index, item)
+                index += 1
+                while limit and answers.wanted(id) and answers.behind(id, index) >= limit:
+                    await answers.credit(id)
+                if time.perf_counter() - turn > _TURN_SECONDS:  # the items may wait for nothing
+                    await asyncio.sleep(0)
+                    turn = time.perf_counter()
+                if not answers.wanted(id):
+                    break
         answers.finish_stream(work, start)
 
     def plan_flush(self) -> None:

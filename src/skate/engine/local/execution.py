@@ -246,7 +246,7 @@ class Execution:
             self._failed(work, error, start)
         finally:
             self._current = None
-            self.interrupts.pending = False
+            self.interrupts.forget_cancellation()
             running_now.reset(token)
             elapsed = time.perf_counter() - start
             if len(self._durations) >= _MOST_REMEMBERED:

@@ -170,16 +170,19 @@ class Interrupts:
         elif self.idle:
             _report_errors(handler, number, frame)
         elif (handler, number) not in self._noted:
-            self._noted.append((handler, number))
-            self.pending = True
-            if self._waiter is not None:
-                self._end_wait(self._waiter)
-            elif self._held:
-                pass  # who holds it sees to it
-            elif self._closed:  # a moment ago, by another thread
-                self._hand_over()
-            else:  # no safe point need follow, after a destructor above all
-                self._reactor.call_later(_SOON_SECONDS, self._hand_over)
+            self._put_off(handler, number)
+
+    def _put_off(self, handler: Handler, number: int) -> None:
+        self._noted.append((handler, number))
+        self.pending = True
+        if self._waiter is not None:
+            self._end_wait(self._waiter)
+        elif self._held:
+            pass  # who holds it sees to it
+        elif self._closed:  # a moment ago, by another thread
+            self._hand_over()
+        else:  # no safe point need follow, after a destructor above all
+            self._reactor.call_later(_SOON_SECONDS, self._hand_over)
 
     def _hand_over(self) -> None:
         """Let the main thread handle what no safe point has delivered. From any thread."""
@@ -245,6 +248,7 @@ class Interrupts:
             return
         self.pending = False
         if self._wanted is not None and self._wanted():
+            self.forget_cancellation()
             raise KeyboardInterrupt
         noted = self._take()
         if noted is not None:
@@ -253,6 +257,13 @@ class Interrupts:
                 handler(number, sys._getframe())
             finally:
                 self.deliver()
+
+    def forget_cancellation(self) -> None:
+        """Forget the signal that cancels the task of this worker: it has been answered, or the
+        task has ended. Still noted, it would hide that of the next task, or interrupt it."""
+        self.pending = False
+        if self._noted:
+            self._noted = [noted for noted in self._noted if noted[1] != _signal.SIGINT]
 
     @contextmanager
     def held(self) -> Iterator[None]:
