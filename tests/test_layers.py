@@ -122,7 +122,7 @@ REASONS: dict[tuple[str, str], str] = {
     ("cli", "skate.serve._application"): "the command reads files of deployments",
     ("cli", "skate.serve._http"): "the command opens the door for other commands",
     ("cli", "skate.serve._start_options"): "what an instance was started with is kept",
-    ("serve", "skate.engine"): "routers end with the session",
+    ("serve", "skate.engine"): "routers end with the session, and requests go on with its traces",
     ("predict", "skate.data._api"): "batches for TensorFlow, as datasets make them",
     ("predict", "skate.data._arrow"): "batches, as datasets make them",
     ("predict", "skate.data._execution"): "batches as tensors, as datasets make them",

@@ -313,7 +313,7 @@ _SERVE = {
         "skate.serve.air_integrations": "PredictorDeployment",
         "skate.serve.batching": "batch",
         "skate.serve.config": "ControllerOptions HTTPOptions",
-        "skate.serve.context": "get_replica_context",
+        "skate.serve.context": "get_replica_context get_trace_context",
         "skate.serve.drivers": "DAGDriver",
         "skate.serve.multiplex": "get_multiplexed_model_id multiplexed",
     },

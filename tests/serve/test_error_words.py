@@ -88,7 +88,9 @@ def test_words_of_streams(run_locally: Callable[..., Any]) -> None:
 
         async def wait(self) -> str:
             handle = serve.get_deployment_handle("Counts", "default")
-            with pytest.raises(RuntimeError, match=r"from within an `asyncio` event loop"):
+            with pytest.raises(
+                RuntimeError, match=r"should not be called from within an `asyncio` event loop"
+            ):
                 handle.take.remote(1).result()
             with pytest.raises(TypeError, match=r"awaited directly: .*`async for"):
                 await handle.options(stream=True).remote()

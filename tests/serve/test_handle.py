@@ -166,6 +166,39 @@ def test_generators_stream(run: Run, method: str) -> None:
         handle.count.remote(1).result()
 
 
+@pytest.mark.parametrize("method", ["items", "one", "batch"])
+def test_code_that_ends_by_generator_exit_gives_its_place_back(run: Run, method: str) -> None:
+    @serve.deployment(max_ongoing_requests=1)
+    class Leaving:
+        def items(self) -> Iterator[int]:
+            yield 1
+            raise GeneratorExit
+
+        def one(self) -> None:
+            raise GeneratorExit
+
+        @serve.batch(max_batch_size=1)
+        async def _leave(self, many: list[int]) -> list[int]:
+            raise GeneratorExit
+
+        async def batch(self) -> int:
+            return int(await self._leave(1))
+
+        def ready(self) -> str:
+            return "ready"
+
+    handle = run(Leaving.bind())
+    for _ in range(2):
+        with pytest.raises(
+            (RuntimeError, serve.exceptions.SkateServeError), match="GeneratorExit"
+        ):
+            if method == "items":
+                list(handle.options(stream=True).items.remote())
+            else:
+                getattr(handle, method).remote().result(timeout_s=PATIENCE)
+    assert handle.ready.remote().result(timeout_s=PATIENCE) == "ready"
+
+
 def test_async_callers(run: Run) -> None:
     handle = run(Adder.bind(1))
 

@@ -399,6 +399,19 @@ def test_callbacks(run_config):
     assert told == ["run", ([0, 1], None), type(None)]
 
 
+def test_callbacks_know_the_name_of_a_run_that_was_given_none(run_config):
+    told = []
+
+    class Listener(train.UserCallback):
+        def before_run(self, run_context):
+            told.append(run_context.get_run_config().name)
+
+    given = run_config(name=None, callbacks=[Listener()])
+    result = fit(lambda: None, given)
+    assert told == [os.path.basename(result.path)]
+    assert given.name is None  # the next run gets another
+
+
 def test_a_large_loop_is_worth_a_warning_that_names_it(run_config):
     captured = b"x" * (11 << 20)
 

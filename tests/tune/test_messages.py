@@ -55,6 +55,7 @@ def parts(task: TrialTask) -> tuple[object, ...]:
             "export_formats": ("onnx",),
             "reuse_instance": True,
             "restore_retries": 2,
+            "cleanup_seconds": 1.0,
             "signing_key": b"secret",
         },
         {"waits_at": ("training_iteration", (1, 4)), "stopping_criterion": {"loss": 1}},
@@ -63,7 +64,7 @@ def parts(task: TrialTask) -> tuple[object, ...]:
     ],
 )
 def test_a_task_arrives_as_it_was_sent(tmp_path, options):
-    assert len(vars(task_in(Storage(tmp_path)))) == 16, "a new part needs its place above"
+    assert len(vars(task_in(Storage(tmp_path)))) == 17, "a new part needs its place above"
     task = task_in(Storage(tmp_path, "search", durability="power").sub("trial"), **options)
     assert parts(sent(task)) == parts(task)
 

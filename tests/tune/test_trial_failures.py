@@ -16,7 +16,7 @@ from skate.tune.execution import worker as process
 from skate.tune.execution.channel import Channel
 from skate.tune.execution.events import Began, Ended, Reported, Saved, TrialVerdict
 from skate.tune.execution.pool import WorkerPool
-from skate.tune.execution.session import TrialTask
+from skate.tune.execution.session import CLEANUP_SECONDS, TrialTask
 from skate.tune.experiment import Trial
 from skate.tune.schedulers import FIFOScheduler, PopulationBasedTraining
 from tests.support import eventually
@@ -91,6 +91,36 @@ class TestHalting:
 
         items = worker(Slow).exchange(TrialVerdict.HALT_AND_SAVE)
         assert items == [Saved("checkpoint_000000"), Ended()]
+
+    def test_a_clean_up_that_does_not_end_is_stuck(self, worker, clock):
+        release = threading.Event()
+
+        class Endless(Counter):
+            def cleanup(self):
+                clock.seconds += CLEANUP_SECONDS + 1
+                release.wait()
+
+        items = worker(Endless).exchange(TrialVerdict.HALT_AND_SAVE)
+        release.set()
+        assert items == [Saved("checkpoint_000000"), Ended(stuck=True)]
+
+    def test_nor_does_it_hide_why_the_trial_has_failed(self, worker, clock):
+        release = threading.Event()
+
+        class Broken(Counter):
+            def step(self):
+                if self.iteration:
+                    raise ValueError("broken")
+                return super().step()
+
+            def cleanup(self):
+                clock.seconds += CLEANUP_SECONDS + 1
+                release.wait()
+
+        broken = worker(Broken)
+        with pytest.raises(ValueError, match="broken"):
+            broken.exchange(TrialVerdict.GO_ON)
+        release.set()
 
 
 def test_the_last_result_counts_if_it_comes_while_others_are_taken(tmp_path, monkeypatch):
@@ -244,6 +274,17 @@ def test_a_population_that_keeps_few_checkpoints(run):
         ),
     )  # fmt: skip
     assert [trial.status for trial in analysis.trials] == ["TERMINATED"] * 4
+
+
+def test_a_clean_up_that_never_ends_does_not_stop_the_search(run, monkeypatch):
+    monkeypatch.setenv("TUNE_FORCE_TRIAL_CLEANUP_S", "0.5")
+
+    class Endless(Counter):
+        def cleanup(self):
+            threading.Event().wait()
+
+    analysis = run(Endless, config={"by": 1}, stop={"training_iteration": 1}, num_samples=2)
+    assert [trial.status for trial in analysis.trials] == ["TERMINATED"] * 2
 
 
 def test_a_failed_process_is_not_used_again(run):

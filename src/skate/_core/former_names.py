@@ -14,7 +14,7 @@ _LIGHTNING = "use train.torch.TorchTrainer with train.lightning.prepare_trainer"
 _PIPELINES = "give dataset.map_batches() a class that makes a transformers.pipeline()"
 _OWN_SOURCE = "give skate.data.read_datasource a Datasource of your own, or from_arrow a table"
 _OWN_SINK = "give write_datasink a Datasink of your own, or write_parquet, and load the files"
-_NO_TRACES = "it exports no traces; instrument your classes, as by OpenTelemetry"
+_NO_TRACES = "give init(_tracing_startup_hook=...) a function that sets OpenTelemetry up"
 _OWN_ROUTER = "derive a router of your own from serve.request_router.RequestRouter"
 _OWN_ADAPTER = "derive from serve.task_processor.TaskProcessorAdapter, or use Celery's"
 SEARCHERS = "use tune.search.optuna.OptunaSearch, or another searcher of tune.search"
@@ -74,7 +74,6 @@ FORMER: dict[str, str] = {
     "serve.generated": "generate the classes of your messages from your own .proto files",
     "serve.get_deployment": "write serve.get_deployment_handle(name, app_name=...)",
     "serve.get_handle": "write serve.get_deployment_handle(name, app_name=...)",
-    "serve.get_trace_context": _NO_TRACES,
     "serve.init": "write serve.start()",
     "serve.list_deployments": "write serve.status().applications[name].deployments",
     "serve.llm": "it is not offered; write a deployment around the engine of your models",

@@ -200,7 +200,7 @@ class UserCallback:
         """Note that the run begins; there are no workers yet.
 
         Args:
-            run_context: The run: `run_context.run_config` is the trainer's.
+            run_context: The run: `run_context.run_config` is the trainer's, with the run's name.
         """
 
     def after_report(

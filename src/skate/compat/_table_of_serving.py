@@ -72,7 +72,7 @@ HOMES_OF_SERVING: dict[str, tuple[str, ...]] = {
         "skate.serve.task_processor",
         "skate.compat.parts.serving.details",
     ),
-    "ray.serve.utils": _COMMON,
+    "ray.serve.utils": (*_COMMON, "skate.serve.context"),
 }
 
 INSIDE_OF_SERVING = (

@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from skate.serve.air_integrations import PredictorDeployment
     from skate.serve.batching import batch
     from skate.serve.config import ControllerOptions, HTTPOptions
-    from skate.serve.context import get_replica_context
+    from skate.serve.context import get_replica_context, get_trace_context
     from skate.serve.drivers import DAGDriver
     from skate.serve.multiplex import get_multiplexed_model_id, multiplexed
 else:
@@ -95,6 +95,7 @@ __all__ = [
     "get_deployment_handle",
     "get_multiplexed_model_id",
     "get_replica_context",
+    "get_trace_context",
     "grpc_address",
     "http_address",
     "ingress",

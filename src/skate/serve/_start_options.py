@@ -183,7 +183,8 @@ def refuse_tracing(given: object) -> None:
         raise wrong_value(
             "tracing_config",
             given,
-            "None: skate.serve exports no traces; instrument your classes, as by OpenTelemetry",
+            "None: give skate.init(_tracing_startup_hook=...) a function that sets OpenTelemetry "
+            "up, and traces go on through handles",
         )
 
 

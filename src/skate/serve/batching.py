@@ -203,9 +203,9 @@ class _BatchQueue:
                 for call, value in zip(calls, results, strict=True):
                     _resolve(call.future, value)
         except BaseException as error:
-            # StopIteration cannot be raised into a future; a cancelled batch must not look like
-            # a cancelled call.
-            unfit = isinstance(error, (StopIteration, asyncio.CancelledError))
+            # StopIteration cannot be raised into a future; a batch that was cancelled or closed
+            # must not look like a call that was.
+            unfit = isinstance(error, (StopIteration, GeneratorExit, asyncio.CancelledError))
             failure = SkateServeError(f"the batch ended by {error!r}") if unfit else error
             for future in futures:
                 if future is not None and not future.done():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ __all__ = [
     "ReplicaContext",
     "RequestContext",
     "get_replica_context",
+    "get_trace_context",
     "request_context",
 ]
 
@@ -144,6 +146,17 @@ def get_replica_context() -> ReplicaContext:
             "deployment; this code runs in none"
         )
     return context
+
+
+def get_trace_context() -> Any:
+    """Return the context of OpenTelemetry in which this code runs, for spans of its own.
+
+    Returns:
+        What `start_as_current_span(context=...)` takes; None outside of a trace. Traces begin
+        where `init(_tracing_startup_hook=...)` sets OpenTelemetry up.
+    """
+    opentelemetry: Any = sys.modules.get("opentelemetry.context")  # without it there is no trace
+    return (opentelemetry.get_current() or None) if opentelemetry else None
 
 
 def request_context() -> RequestContext:

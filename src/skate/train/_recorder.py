@@ -6,7 +6,7 @@ import secrets
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from skate._core.live_rows import announce
@@ -65,6 +65,10 @@ class TrainingRun:
     @property
     def run_id(self) -> str:
         return self.trial_id
+
+    def get_run_config(self) -> RunConfig:
+        """Return the trainer's, with the name that the run was given if it has none."""
+        return self.run_config
 
     @property
     def train_loop_config(self) -> Config:
@@ -125,8 +129,9 @@ class Recorder:
             run_config.durability,
         )
         self.ledger = Ledger(self.storage)
+        named = run_config if run_config.name else replace(run_config, name=name)
         self.run = TrainingRun(
-            secrets.token_hex(4), name, dict(config), self.storage, self.ledger, run_config
+            secrets.token_hex(4), name, dict(config), self.storage, self.ledger, named
         )
         self.manager = CheckpointManager(run_config.checkpoint_config)
         self.preprocessor = preprocessor

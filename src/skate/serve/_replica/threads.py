@@ -98,7 +98,8 @@ class UserCodeThreads:
             return
         if error is None:
             future.set_result(result)
-        elif isinstance(error, StopIteration):  # which a future refuses
+        elif isinstance(error, (StopIteration, GeneratorExit)):
+            # A future refuses the first; the second would be taken for the end of who awaits it.
             future.set_exception(RuntimeError(f"the function raised {error!r}"))
         else:
             future.set_exception(error)

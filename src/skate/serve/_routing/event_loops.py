@@ -12,6 +12,6 @@ def refuse_event_loop(instead: str) -> None:
     except RuntimeError:
         return
     raise RuntimeError(
-        "sync methods wait, and must not be called from within an `asyncio` event loop, which "
+        "sync methods wait, and should not be called from within an `asyncio` event loop, which "
         f"they would stop: use {instead}"
     )

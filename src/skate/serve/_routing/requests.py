@@ -11,7 +11,10 @@ refusal is noticed although nobody asks. Guarded by the router's lock.
 from __future__ import annotations
 
 import concurrent.futures
+from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+import skate.engine as _engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,9 +56,9 @@ class RoutedRequest:
     """A call, from its handle until it has an outcome."""
 
     __slots__ = (
-        "_sent", "_settled", "answered", "args", "cancelled", "claimed", "id", "is_being_sent",
-        "is_dispatched", "is_reservation", "kwargs", "method", "model_id", "outcome",
-        "reached_nobody", "ref", "replica", "router", "session_id", "stream",
+        "_sent", "_settled", "answered", "args", "caller", "cancelled", "claimed", "id",
+        "is_being_sent", "is_dispatched", "is_reservation", "kwargs", "method", "model_id",
+        "outcome", "reached_nobody", "ref", "replica", "router", "session_id", "stream",
         "why_unsent",
     )  # fmt: skip
 
@@ -82,6 +85,8 @@ class RoutedRequest:
         self.replica: RoutedReplica | None = None
         self.outcome: Any = NOT_YET
         self.why_unsent: str = ""  # where more is known than that no replica has room
+        # traced sessions: whoever made the call, to go on with that trace when another sends it
+        self.caller: Context | None = None if _engine.tracer is None else copy_context()
         self.claimed: bool = stream  # someone waits for the value and will look at it
         self.cancelled: bool = False
         self.answered: bool = False  # the call to the replica has ended, well or badly

@@ -16,6 +16,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import skate
@@ -377,11 +378,13 @@ class Router:
         if request.is_reservation:
             self._reserve(request, replica)
             return
-        method = replica.method_for(request)
+        call = replica.method_for(request).remote
+        if request.caller is not None:
+            call = partial(request.caller.run, call)
         request.is_being_sent, request.answered = True, False
         request.reached_nobody = replica.closed
         try:
-            ref = method.remote(
+            ref = call(
                 request.method, request.id, request.model_id, *request.args, **request.kwargs
             )
         except Exception as error:  # what cannot be pickled, above all

@@ -50,6 +50,7 @@ def packed_task(task: TrialTask) -> TaskMessage:
         task.export_formats,
         task.reuse_instance,
         task.restore_retries,
+        task.cleanup_seconds,
         task.signing_key,
     )
     resources, storage, config, stop, *rare = parts[4:10]

@@ -22,7 +22,7 @@ from skate.tune.execution.events import (
     TrialVerdict,
 )
 from skate.tune.execution.messages import packed_task
-from skate.tune.execution.session import TrialTask
+from skate.tune.execution.session import CLEANUP_SECONDS, TrialTask
 
 if TYPE_CHECKING:
     from skate.tune.execution.controller import TuneController
@@ -158,6 +158,7 @@ class Runner:
             export_formats=tuple(trial.export_formats),
             reuse_instance=self._reuse_instances,
             restore_retries=int(os.environ.get("TUNE_RESTORE_RETRY_NUM") or 0),  # as with Ray
+            cleanup_seconds=float(os.environ.get("TUNE_FORCE_TRIAL_CLEANUP_S") or CLEANUP_SECONDS),
         )
 
     def _waits_at(self, trial: Trial) -> DecisionTimes | None:

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from skate.tune.schedulers.trial_scheduler import DecisionTimes
 
 
+CLEANUP_SECONDS = 600.0  # as with Ray
+
+
 @dataclass
 class TrialTask:
     """Everything that a worker needs to run a trial.
@@ -51,6 +54,7 @@ class TrialTask:
         export_formats: In which a class exports its model at the end.
         reuse_instance: Whether the instance of a class may go on with the next trial.
         restore_retries: How often a class may fail to read its checkpoint.
+        cleanup_seconds: How long its `cleanup` may take, before its process is ended.
         signing_key: For what it pickles.
     """
 
@@ -69,6 +73,7 @@ class TrialTask:
     export_formats: tuple[str, ...] = ()
     reuse_instance: bool = False
     restore_retries: int = 0
+    cleanup_seconds: float = CLEANUP_SECONDS
     signing_key: bytes = field(default_factory=signing_key, repr=False)
 
 

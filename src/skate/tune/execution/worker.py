@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import sys
 import threading
@@ -21,11 +22,13 @@ from skate.tune.execution.channel import Channel, Halted
 from skate.tune.execution.events import Began, Ended, Saved, TrialEvent, TrialVerdict
 from skate.tune.execution.messages import EventsMessage, TaskMessage, packed_events, unpacked_task
 from skate.tune.execution.programs import ClassProgram, is_class, run_function
-from skate.tune.execution.session import TrialTask
+from skate.tune.execution.session import CLEANUP_SECONDS, TrialTask
 
 _LONGEST_CALL_SECONDS = 1.0  # without a result, after which the driver gets a word in
 _GRACE_SECONDS = 5.0  # for a halted trial to come to its end
 _ORIGINAL = "TUNE_ORIG_WORKING_DIR"  # programs for Ray look for it
+
+_logger = logging.getLogger(__name__)
 
 
 class TrialWorker:
@@ -41,6 +44,7 @@ class TrialWorker:
         self._error: BaseException | None = None
         self._exports = False
         self._instance: Any = None
+        self._cleanup_ends = math.inf  # when it has to be over, once it has begun
 
     def begin(self, task: TrialTask, at_once: bool = False) -> list[TrialEvent]:
         """Take a trial, and make its folder, which says that it was taken also if this is the
@@ -51,6 +55,7 @@ class TrialWorker:
         self._channel = Channel()
         self._error = None
         self._exports = bool(task.export_formats)
+        self._cleanup_ends = math.inf
         self._trial_id = task.info.trial_id
         self._thread = threading.Thread(target=self._run, args=(task,), name="trial", daemon=True)
         began = Began(os.getpid())
@@ -89,7 +94,7 @@ class TrialWorker:
 
     def _until_it_ends(self, saves: bool) -> list[TrialEvent]:
         """Wait for the end of a halted trial, for its last checkpoint. One that leaves may take
-        its time to save and to clean up; one that does not is stuck."""
+        its time to save, and some to clean up; one that does not is stuck."""
         events: list[TrialEvent] = []
         deadline = time.monotonic() + _GRACE_SECONDS
         over = False
@@ -98,6 +103,8 @@ class TrialWorker:
             events += [event for event in taken if isinstance(event, Saved)]
             if time.monotonic() > deadline and not (self._channel.leaving or over):
                 return [Ended(stuck=True)]
+            if self._cleans_up_for_ever and not over:
+                return [*events, self._stuck_in_cleanup()]
             self._channel.answer(TrialVerdict.HALT)
         error, self._error = self._error, None
         if error is not None and (self._exports or (saves and not events)):
@@ -112,13 +119,26 @@ class TrialWorker:
 
     def _take(self, seconds: float) -> list[TrialEvent]:
         events, over = self._channel.take(seconds)
-        if not over:
+        if not over and not self._cleans_up_for_ever:
             return events
         if self._error is None:
-            return [*events, Ended()]
+            return [*events, Ended() if over else self._stuck_in_cleanup()]
         if not events:
             raise self._error
         return events
+
+    @property
+    def _cleans_up_for_ever(self) -> bool:
+        return time.monotonic() > self._cleanup_ends
+
+    def _stuck_in_cleanup(self) -> Ended:
+        _logger.warning(
+            "trial %s does not come to the end of its cleanup(), and its process is ended: "
+            "TUNE_FORCE_TRIAL_CLEANUP_S says how many seconds that may take, %d by default",
+            self._trial_id,
+            CLEANUP_SECONDS,
+        )
+        return Ended(stuck=True)
 
     # -- in the trial's thread ---------------------------------------------------------------
 
@@ -159,19 +179,25 @@ class TrialWorker:
         try:
             program.run()
         except Halted:
-            self._end_instance(program.instance, task.reuse_instance)
+            self._end_instance(program.instance, task)
             raise
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, Exception):
+                self._error = error  # told also if the clean-up never ends
             with contextlib.suppress(Exception):  # the first error is the one to know of
-                program.instance.stop()
+                self._stop(program.instance, task)
             raise
-        self._end_instance(program.instance, task.reuse_instance)
+        self._end_instance(program.instance, task)
 
-    def _end_instance(self, instance: Any, keep: bool) -> None:
-        if keep:
+    def _end_instance(self, instance: Any, task: TrialTask) -> None:
+        if task.reuse_instance:
             self._instance = instance
         else:
-            instance.stop()
+            self._stop(instance, task)
+
+    def _stop(self, instance: Any, task: TrialTask) -> None:
+        self._cleanup_ends = time.monotonic() + task.cleanup_seconds
+        instance.stop()
 
 
 class _WorkingDirectory:
