@@ -7,6 +7,7 @@ from typing import Any
 
 _LARGEST = (1 << 64) - 1  # of the numbers
 _NUMBER, _EIGHT_BYTES, _BYTES, _FOUR_BYTES = 0, 1, 2, 5  # kinds of fields
+_ONE_BYTE = [bytes((number,)) for number in range(0x80)]  # what most numbers take
 NO_BYTES = "a record has the number {} where bytes should be"
 
 
@@ -15,6 +16,8 @@ NO_BYTES = "a record has the number {} where bytes should be"
 
 def varint(number: int) -> bytes:
     """Return a number, negative ones as their complement of 64 bits."""
+    if 0 <= number < 0x80:
+        return _ONE_BYTE[number]
     number &= _LARGEST
     parts = bytearray()
     while number >= 0x80:

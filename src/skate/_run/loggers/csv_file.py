@@ -26,23 +26,27 @@ class CSVLoggerCallback(FileLoggerCallback):
 
     def __init__(self, flush_every_s: float = 0.0) -> None:
         super().__init__(flush_every_s)
-        self._tables: dict[str, tuple[str, dict[str, None]]] = {}  # file and columns by trial
+        self._tables: dict[str, tuple[str, list[str]]] = {}  # file and columns by trial
 
     def log_trial_result(self, iteration: int, trial: TrialLike, result: ResultRow) -> None:
         row = _row_of(result)
         if trial.trial_id not in self._tables:
             place = os.path.join(folder_of(trial), PROGRESS_FILE)
-            self._tables[trial.trial_id] = place, dict.fromkeys(_columns_of(place))
+            self._tables[trial.trial_id] = place, _columns_of(place)
         place, columns = self._tables[trial.trial_id]
         data = b""
         if not columns:
-            columns |= dict.fromkeys(row)
+            columns += row
             data = _heading(tuple(columns))
-        elif not row.keys() <= columns.keys():
+        if list(row) == columns:  # as it mostly is
+            self.add(place, data + _written([row.values()]))
+            return
+        missing = row.keys() - set(columns)
+        if missing:
             self._flush_trial(trial)
-            columns |= dict.fromkeys(row)
-            _widen(place, list(columns))
-        self.add(place, data + _written([[row.get(name, "") for name in columns]]))
+            columns += [name for name in row if name in missing]
+            _widen(place, columns)
+        self.add(place, _written([[row.get(name, "") for name in columns]]))
 
     def place_of(self, trial: TrialLike) -> str | None:
         table = self._tables.get(trial.trial_id)
@@ -72,8 +76,9 @@ def _row_of(result: ResultRow) -> ResultRow:
     for name, value in result.items():
         if type(value) in LEAVES:  # as most are
             row[str(name)] = value
-        else:
-            row.update((inner, plain(leaf)) for inner, leaf in flatten({name: value}))
+            continue
+        for inner, leaf in flatten({name: value}):
+            row[inner] = plain(leaf)
     return row
 
 

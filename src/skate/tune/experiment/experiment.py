@@ -111,7 +111,8 @@ class Experiment:
         self._export_formats = export_formats
         self._max_failures = max_failures
         self._restore = restore
-        self._known_resources: dict[PlacementGroupFactory, PlacementGroupFactory] = {}
+        self._usual_resources = as_resources(None)
+        self._known_resources = {self._usual_resources: self._usual_resources}
         self._dirnames: set[str] = set()
         self.trial_ids: set[str] = set()
         self.spec: Config = {
@@ -225,7 +226,10 @@ class Experiment:
             )
         if callable(wanted) and not isinstance(wanted, PlacementGroupFactory):
             wanted = wanted(config)
-        found = as_resources(wanted if wanted is not None else own)
+        asked_for = wanted if wanted is not None else own
+        if asked_for is None:
+            return self._usual_resources
+        found = as_resources(asked_for)
         return self._known_resources.setdefault(found, found)  # one object for all trials
 
     # -- who it is ---------------------------------------------------------------------------

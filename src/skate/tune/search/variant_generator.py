@@ -350,6 +350,11 @@ def copy_space(space: Any) -> Any:
     """Copy the containers of a space; the values inside are shared."""
     if type(space) in _CLOSED:
         return space
+    if type(space) is dict:
+        return {
+            key: value if type(value) in _CLOSED else copy_space(value)
+            for key, value in space.items()
+        }
     if isinstance(space, dict):
         try:
             made = copy.copy(space)
