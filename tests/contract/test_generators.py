@@ -159,8 +159,7 @@ def test_a_stream_that_awaits_nothing_leaves_its_actor_to_others(tally):
     assert skate.get(actor.hello.remote(), timeout=60) == "hello"
     skate.cancel(stream)
     with pytest.raises(skate.exceptions.TaskCancelledError):
-        for ref in stream:
-            skate.get(ref, timeout=60)
+        skate.get(list(stream), timeout=60)
     eventually(lambda: tally.words() == ["closed"])
     assert skate.get(actor.hello.remote(), timeout=60) == "hello"
 

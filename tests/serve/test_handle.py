@@ -188,14 +188,18 @@ def test_code_that_ends_by_generator_exit_gives_its_place_back(run: Run, method:
             return "ready"
 
     handle = run(Leaving.bind())
+
+    def call() -> None:
+        if method == "items":
+            list(handle.options(stream=True).items.remote())
+        else:
+            getattr(handle, method).remote().result(timeout_s=PATIENCE)
+
     for _ in range(2):
         with pytest.raises(
             (RuntimeError, serve.exceptions.SkateServeError), match="GeneratorExit"
         ):
-            if method == "items":
-                list(handle.options(stream=True).items.remote())
-            else:
-                getattr(handle, method).remote().result(timeout_s=PATIENCE)
+            call()
     assert handle.ready.remote().result(timeout_s=PATIENCE) == "ready"
 
 

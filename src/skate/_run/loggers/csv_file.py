@@ -6,7 +6,7 @@ import csv
 import functools
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from skate._run.folders import LocalFolder
@@ -82,7 +82,7 @@ def _row_of(result: ResultRow) -> ResultRow:
     return row
 
 
-def _written(rows: Sequence[Sequence[object]]) -> bytes:
+def _written(rows: Sequence[Collection[object]]) -> bytes:
     text = io.StringIO(newline="")
     csv.writer(text).writerows(rows)
     return text.getvalue().encode()

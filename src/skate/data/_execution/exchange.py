@@ -45,7 +45,8 @@ class RandomizeBlocks(plan.Exchange):
 
     def run(self, streams: Streams, context: DataContext) -> Iterator[Bundle]:
         bundles = collect(streams[0], context.sort_memory_bytes).bundles
-        for number in np.random.default_rng(self.seed).permutation(len(bundles)):
+        random = np.random.default_rng(seed_of_one_run(self.seed))
+        for number in random.permutation(len(bundles)):
             yield bundles[number]
 
 

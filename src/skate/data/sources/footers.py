@@ -74,12 +74,13 @@ def unpacked_bytes(metadata: pq.FileMetaData, schema: pa.Schema, groups: Sequenc
         groups: The numbers of the row groups.
     """
     rows = sum(metadata.row_group(number).num_rows for number in groups)
-    return rows * sum(_bits(type_) for type_ in schema.types) // 8
+    bits = sum(_bits(type_) for type_ in schema.types)
+    return int(rows * bits // 8)
 
 
 def _bits(type_: pa.DataType) -> int:
     """Return how much of memory a value takes at least: of a text, where it ends."""
     try:
-        return type_.bit_width
+        return int(type_.bit_width)
     except ValueError:
         return 32

@@ -378,7 +378,7 @@ class Router:
         if request.is_reservation:
             self._reserve(request, replica)
             return
-        call = replica.method_for(request).remote
+        call: Callable[..., Any] = replica.method_for(request).remote
         if request.caller is not None:
             call = partial(request.caller.run, call)
         request.is_being_sent, request.answered = True, False
