@@ -223,7 +223,8 @@ def repository_files() -> Iterator[Path]:
     for folder, folders, names in os.walk(ROOT):
         hidden = {name for name in folders if name.startswith(".")} - {".ci"}
         folders[:] = sorted(set(folders) - hidden - SKIPPED)
-        kept = sorted(set(names) - {".git"})  # a file where the checkout is a worktree
+        # A file `.git` is where the checkout is a worktree, `.coverage.…` while it is measured.
+        kept = sorted(name for name in names if not name.startswith((".git", ".coverage")))
         yield from (Path(folder, name) for name in kept)
 
 
