@@ -29,9 +29,8 @@ class Running:
         self.began: float  # by `time.perf_counter`; set where it begins, on the main thread
         self.id: int = id
         self.leaving: bool = False  # it has called exit_actor()
-        self.pending: bool = (
-            False  # its wait is to end, because it was cancelled; see `reactor.StopSignal`
-        )
+        # Its wait is to end, because it was cancelled; see `reactor.StopSignal`.
+        self.pending: bool = False
         self.waiter: Waiter | None = None  # what it waits for, in an actor with several calls
         self.function: Any = function
         self.function_name: str = function_name

@@ -51,9 +51,8 @@ class SessionFiles:
         sweep(in_shm)
         self.home: str = make_private(in_shm, f"{_own_prefix()}{os.getpid()}-")
         self.name: str = os.path.basename(self.home)
-        self.dirs: list[str] = [
-            self.home
-        ]  # all that must be removed at the end; the one with the lock last
+        # All that must be removed at the end; the one with the lock last.
+        self.dirs: list[str] = [self.home]
         self._lock = -1
         try:
             self._make_folders(base, spill_dir and os.path.abspath(spill_dir))

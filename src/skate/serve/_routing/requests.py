@@ -93,9 +93,8 @@ class RoutedRequest:
         self.is_dispatched: bool = False  # it goes to its `replica` and nowhere else
         self.is_reservation: bool = False  # it only takes room; its outcome is the replica
         self.is_being_sent: bool = False
-        self.reached_nobody: bool = (
-            False  # the call had ended before it was sent: nobody was there
-        )
+        # The call had ended before it was sent: nobody was there.
+        self.reached_nobody: bool = False
         self._sent: concurrent.futures.Future[None] | None = None
         self._settled: list[Callable[[], None]] | None = None
 

@@ -176,9 +176,8 @@ class Router:
         if type(answer) is RequestRefused:
             self._refused(request, ref, answer)
             return
-        with (
-            self.lock
-        ):  # whoever has the result may send the next one before `_answered` is called
+        # Whoever has the result may send the next one before `_answered` is called.
+        with self.lock:
             if request.replica is not None:
                 request.replica.in_flight.discard(request)
         request.settle(answer)

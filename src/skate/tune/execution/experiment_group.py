@@ -36,9 +36,8 @@ class ExperimentGroup:
 
     def __init__(self, experiments: Sequence[Experiment]) -> None:
         self.experiments: list[Experiment] = list(experiments)
-        self.first: Experiment = self.experiments[
-            0
-        ]  # callbacks and reporters hear of this one's settings
+        # Callbacks and reporters hear of the settings of this one.
+        self.first: Experiment = self.experiments[0]
         folders: dict[str, list[Experiment]] = {}
         for experiment in self.experiments:
             folders.setdefault(experiment.path, []).append(experiment)

@@ -66,9 +66,8 @@ class WorkPlan:
         self.shape: Shape | None = shape
         self.num_returns: int = num_returns
         self.retries: int = retries
-        self.settings: WorkSettings | None = (
-            settings  # what the worker must know beyond the defaults
-        )
+        # What the worker must know beyond the defaults.
+        self.settings: WorkSettings | None = settings
         self.max_calls: int | None = max_calls
         self.streaming: bool = streaming
         # What is remembered of the shape, which itself goes with those who use it.
