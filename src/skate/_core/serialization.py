@@ -176,7 +176,7 @@ def deregister_serializer(cls: type) -> None:
     _custom.pop(cls, None)
 
 
-class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+class _Pickler(cloudpickle.Pickler):
     def __init__(self, file: io.BytesIO) -> None:
         self.buffers: list[pickle.PickleBuffer] = []
         self.refs: list[ObjectRef[Any]] = []

@@ -58,7 +58,7 @@ def signed_pickle(value: object) -> bytes:
     return file.getvalue()
 
 
-class _FilePickler(cloudpickle.Pickler):  # type: ignore[misc]
+class _FilePickler(cloudpickle.Pickler):
     def reducer_override(self, obj: object) -> Any:
         return reduced(obj) if isinstance(obj, ObjectRef) else super().reducer_override(obj)
 

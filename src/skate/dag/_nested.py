@@ -26,7 +26,7 @@ class Nested:
     """The base of whatever is looked for inside values."""
 
 
-class Parts(cloudpickle.Pickler):  # type: ignore[misc]
+class Parts(cloudpickle.Pickler):
     """Takes a value apart; instances of `wanted` are what it looks for."""
 
     def __init__(self, value: object, wanted: type | tuple[type, ...] = Nested) -> None:

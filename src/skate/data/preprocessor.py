@@ -350,7 +350,7 @@ class Preprocessor:
             "version": self.get_version(),
             "preprocessor": self,
         }
-        return self.MAGIC_CLOUDPICKLE + cloudpickle.dumps(content)  # type: ignore[no-any-return]
+        return self.MAGIC_CLOUDPICKLE + cloudpickle.dumps(content)
 
     @staticmethod
     def deserialize(serialized: bytes) -> Preprocessor:

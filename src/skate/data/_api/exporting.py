@@ -122,7 +122,7 @@ class Exporting(Consuming):
                 "the dataset is made of rows in memory, which are no part of its lineage; "
                 "write them to files, and read those"
             )
-        return cloudpickle.dumps((self.get_dataset_id(), self._name, self._plan))  # type: ignore[no-any-return]
+        return cloudpickle.dumps((self.get_dataset_id(), self._name, self._plan))
 
     @staticmethod
     def deserialize_lineage(serialized_ds: bytes) -> Dataset:
