@@ -6,7 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import skate
 from ray_test_helpers.serving import SERVE_INSTANCE_SIGNAL_ACTOR_NAME, TEST_METRICS_EXPORT_PORT
@@ -30,7 +30,11 @@ __all__ = [
     "tmp_dir",
 ]
 
-_pytest: Any = import_module("pytest")  # who imports this runs under it
+if TYPE_CHECKING:
+    import pytest
+else:
+    pytest = import_module("pytest")  # who imports this runs under it
+
 _SERVICES = "ray.serve.generated.serve_pb2_grpc.add_{}Servicer_to_server"
 
 TEST_GRPC_SERVICER_FUNCTIONS = [
@@ -56,14 +60,14 @@ def _start(**http_options: object) -> Any:
     return get_global_client()
 
 
-@_pytest.fixture  # type: ignore[untyped-decorator]
+@pytest.fixture
 def ray_shutdown() -> Iterator[None]:
     _end()
     yield
     _end()
 
 
-@_pytest.fixture  # type: ignore[untyped-decorator]
+@pytest.fixture
 def ray_start_stop() -> Iterator[None]:
     """Start no cluster: each command that a test runs has a session of its own."""
     _end()
@@ -71,7 +75,7 @@ def ray_start_stop() -> Iterator[None]:
     _end()
 
 
-@_pytest.fixture  # type: ignore[untyped-decorator]
+@pytest.fixture
 def ray_instance(request: Any) -> Iterator[Any]:
     """Start a session, with the environment that the parameter names."""
     before = dict(os.environ)
@@ -82,7 +86,7 @@ def ray_instance(request: Any) -> Iterator[Any]:
     os.environ.update(before)
 
 
-@_pytest.fixture  # type: ignore[untyped-decorator]
+@pytest.fixture
 def tmp_dir() -> Iterator[str]:
     before = os.getcwd()
     with tempfile.TemporaryDirectory() as folder:
@@ -91,7 +95,7 @@ def tmp_dir() -> Iterator[str]:
         os.chdir(before)
 
 
-@_pytest.fixture  # type: ignore[untyped-decorator]
+@pytest.fixture
 def serve_instance() -> Iterator[Any]:
     """Return the instance that tests share; a test ends it, or else the end of the program."""
     client = get_global_client(raise_if_no_controller_running=False)
@@ -103,7 +107,7 @@ def serve_instance() -> Iterator[Any]:
     client.delete_all_apps()
 
 
-@_pytest.fixture  # type: ignore[untyped-decorator]
+@pytest.fixture
 def serve_instance_with_signal(serve_instance: Any) -> Iterator[tuple[Any, Any]]:
     actor: Any = SignalActor
     signal = actor.options(name=SERVE_INSTANCE_SIGNAL_ACTOR_NAME).remote()
@@ -111,7 +115,7 @@ def serve_instance_with_signal(serve_instance: Any) -> Iterator[tuple[Any, Any]]
     skate.kill(signal)
 
 
-@_pytest.fixture  # type: ignore[untyped-decorator]
+@pytest.fixture
 def metrics_start_shutdown(request: Any) -> Iterator[Any]:
     skate.init(_metrics_export_port=TEST_METRICS_EXPORT_PORT)
     yield _start(host="0.0.0.0", request_timeout_s=getattr(request, "param", None))

@@ -6,6 +6,8 @@ from enum import Enum
 from inspect import Parameter, Signature
 from typing import TypeVar
 
+from skate._core.signature import show_signature
+
 E = TypeVar("E", bound=Enum)
 
 _BY_VALUE = Signature([Parameter("value", Parameter.POSITIONAL_ONLY)])
@@ -17,5 +19,5 @@ def looked_up_by_value(kind: type[E]) -> type[E]:
     Args:
         kind: The enumeration, which is returned.
     """
-    kind.__signature__ = _BY_VALUE  # type: ignore[attr-defined]  # what `inspect` looks for
+    show_signature(kind, _BY_VALUE)
     return kind

@@ -130,8 +130,10 @@ def _amount(name: str, resource: str, value: object) -> float:
 
 def _num_returns(name: str, value: Any) -> int | str | None:
     allowed = f'a number from 0 to {MOST_RETURNS:,}, "streaming" or "dynamic"'
-    if value is None or value in ("streaming", "dynamic"):
-        return value  # type: ignore[no-any-return]
+    if value is None:
+        return None
+    if value in ("streaming", "dynamic"):
+        return str(value)
     if isinstance(value, str):
         raise wrong_value(name, value, allowed)
     number: int = _count(0, allowed)(name, value)
@@ -227,9 +229,10 @@ _text = _instance(str, "a string")
 
 def namespace(name: str, value: Any) -> str | None:
     """Return a namespace that was checked: a string that is not empty, or None."""
-    if _text(name, value) == "":
+    checked: str | None = _text(name, value)
+    if checked == "":
         raise wrong_value(name, value, "a string that is not empty")
-    return value  # type: ignore[no-any-return]
+    return checked
 
 
 # How Ray may carry tensors from actor to actor. On one machine all of them go through shared

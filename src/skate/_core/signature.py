@@ -6,7 +6,7 @@ import inspect
 import re
 import types
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from typing_extensions import ParamSpec
@@ -146,6 +146,16 @@ def _described(parameter: inspect.Parameter) -> tuple[str, int, bool]:
     return parameter.name, _KINDS[parameter.kind], parameter.default is not parameter.empty
 
 
+def show_signature(of: Any, signature: inspect.Signature) -> None:
+    """Have `inspect`, `help()` and editors show this signature.
+
+    Args:
+        of: A function or a class.
+        signature: What it is to look like.
+    """
+    of.__signature__ = signature
+
+
 def shown_as(shown: Callable[P, R]) -> Callable[[Callable[..., R]], Callable[P, R]]:
     """Give a function that takes older spellings too the signature of today's.
 
@@ -154,7 +164,7 @@ def shown_as(shown: Callable[P, R]) -> Callable[[Callable[..., R]], Callable[P, 
     """
 
     def show(function: Callable[..., R]) -> Callable[P, R]:
-        function.__signature__ = inspect.signature(shown)  # type: ignore[attr-defined]
+        show_signature(function, inspect.signature(shown))
         return function
 
     return show
@@ -176,7 +186,7 @@ def passing_on(to: Callable[..., object]) -> Callable[[F], F]:
             if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
             and each.name not in written.parameters
         ]
-        function.__signature__ = written.replace(parameters=own + passed)  # type: ignore[attr-defined]
+        show_signature(function, written.replace(parameters=own + passed))
         return function
 
     return show
@@ -204,7 +214,7 @@ def showing_keywords(
                 ]
             if open_ended or parameter.kind is not parameter.VAR_KEYWORD:
                 shown.append(parameter)
-        function.__signature__ = written.replace(parameters=shown)  # type: ignore[attr-defined]
+        show_signature(function, written.replace(parameters=shown))
         if isinstance(names, Mapping) and function.__doc__:
             function.__doc__ = _with_options(function.__doc__, names)
         return function

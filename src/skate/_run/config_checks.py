@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, Field, fields
 from numbers import Integral
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from skate._core.nearest import SpelledOut
 from skate._core.optional_imports import ray_is_skate
@@ -94,9 +94,11 @@ def check_folder_name(parameter: str, name: object, place: str) -> None:
 class Configuration(SpelledOut):
     """Shows only what differs from the defaults."""
 
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]  # subclasses are data classes
+
     def __repr__(self) -> str:
         parts = []
-        for f in fields(self):  # type: ignore[arg-type]
+        for f in fields(self):
             value = getattr(self, f.name)
             default = f.default_factory() if f.default_factory is not MISSING else f.default
             if not _same(value, default):

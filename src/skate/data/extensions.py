@@ -108,7 +108,8 @@ def _with_nan(tensor: Array) -> Array:
         numbers = pa.array(np.ravel(tensor)).to_numpy(zero_copy_only=False)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         return tensor
-    return numbers.reshape(tensor.shape)  # type: ignore[no-any-return]
+    shaped: Array = numbers.reshape(tensor.shape)
+    return shaped
 
 
 class ArrowPythonObjectArray(metaclass=_Recognised):

@@ -217,10 +217,12 @@ class Part(DataIterator):
         return {**given[0], "deals": deals_until(given)}
 
     def schema(self) -> Schema | None:
-        return skate.get(self._coordinator.schema.remote())  # type: ignore[no-any-return]
+        schema: Schema | None = skate.get(self._coordinator.schema.remote())
+        return schema
 
     def stats(self) -> str:
-        return skate.get(self._coordinator.stats.remote())  # type: ignore[no-any-return]
+        stats: str = skate.get(self._coordinator.stats.remote())
+        return stats
 
     def world_size(self) -> int:
         """Return how many parts there are."""

@@ -88,6 +88,8 @@ class CheckedSettings(metaclass=_SettingsType):
     warning.
     """
 
+    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
+
     _checks: ClassVar[Mapping[str, Check]] = {}
     _older_names: ClassVar[Mapping[str, str]] = {}  # today's, by those of earlier versions
     _is_closed: ClassVar[bool] = False
@@ -138,7 +140,7 @@ class CheckedSettings(metaclass=_SettingsType):
     @classmethod
     def names(cls) -> list[str]:
         """Return the names of the fields."""
-        return [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
+        return [field.name for field in dataclasses.fields(cls)]
 
     def dict(
         self, *, exclude_unset: bool = False, exclude_none: bool = False, **_: object

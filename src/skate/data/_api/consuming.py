@@ -54,7 +54,8 @@ def _alike(block: pa.Table, schema: pa.Schema) -> list[pa.RecordBatch]:
     """Return the rows in the columns and types of the schema, where those of a block differ."""
     if not block.schema.equals(schema):
         block = brought_to(block, schema, None)
-    return block.to_batches()  # type: ignore[no-any-return]
+    batches: list[pa.RecordBatch] = block.to_batches()
+    return batches
 
 
 class NoLengthError(TypeError, AttributeError):

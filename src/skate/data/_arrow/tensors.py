@@ -173,7 +173,8 @@ def to_array(value: Any) -> Array:
     if hasattr(value, "detach"):  # torch: a tensor that needs gradients has no __array__
         value = value.detach().cpu()
         unknown = str(value.dtype) == "torch.bfloat16"  # NumPy has no such type
-        return (value.float() if unknown else value).numpy()  # type: ignore[no-any-return]
+        array: Array = (value.float() if unknown else value).numpy()
+        return array
     return np.asarray(value)
 
 
@@ -333,7 +334,8 @@ def column_to_numpy(column: pa.ChunkedArray, writable: bool = False) -> Array:
         return _array_of(column.chunk(0), writable)
     if column.num_chunks and _has_plain_numbers(column):
         return np.concatenate([_array_of(chunk) for chunk in column.chunks])
-    return column.to_numpy()  # type: ignore[no-any-return]
+    array: Array = column.to_numpy()
+    return array
 
 
 def _array_of(chunk: pa.Array, writable: bool = False) -> Array:
@@ -374,7 +376,8 @@ def _fixed_to_numpy(column: pa.ChunkedArray, writable: bool) -> Array:
 
 def _fixed_chunk(chunk: pa.Array, writable: bool = False) -> Array:
     if chunk.type.permutation is not None:
-        return chunk.to_numpy_ndarray()  # type: ignore[no-any-return]
+        tensor: Array = chunk.to_numpy_ndarray()
+        return tensor
     size = math.prod(chunk.type.shape)
     storage = chunk.storage
     flat = storage.values.slice(storage.offset * size, len(storage) * size)

@@ -41,7 +41,7 @@ def _parsed(node: object, text: str) -> Expr:
         return -inner if isinstance(node.op, ast.USub) else ~inner
     if isinstance(node, ast.BinOp) and type(node.op).__name__ in _OPERATORS:
         combine = _OPERATORS[type(node.op).__name__]
-        return combine(_parsed(node.left, text), _parsed(node.right, text))  # type: ignore[no-any-return]
+        return combine(_parsed(node.left, text), _parsed(node.right, text))
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
         return _compared(node, text)
     if isinstance(node, ast.Call):
@@ -88,10 +88,10 @@ def _compared(node: Any, text: str) -> Expr:
             f"Unsupported comparison operator in {ast.unparse(node)!r}: an expression has ==, !=, "
             "<, <=, >, >=, in and not in; is_null(x) and is_valid(x) ask for missing values"
         )
-    return combine(left, _parsed(right, text))  # type: ignore[no-any-return]
+    return combine(left, _parsed(right, text))
 
 
-_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+_OPERATORS: dict[str, Callable[[Expr, Expr], Expr]] = {
     "Add": o.add, "Sub": o.sub, "Mult": o.mul, "Div": o.truediv, "FloorDiv": o.floordiv,
     "Mod": o.mod, "Pow": o.pow, "BitAnd": o.and_, "BitOr": o.or_,
     # As methods: Python itself would ask a literal on the right first, and turn them around.

@@ -234,7 +234,8 @@ class OutputFolder:
 
     def _inside(self, folder: str) -> list[pafs.FileInfo]:
         selector = pafs.FileSelector(folder, recursive=True, allow_not_found=True)
-        return self.filesystem.get_file_info(selector)  # type: ignore[no-any-return]
+        found: list[pafs.FileInfo] = self.filesystem.get_file_info(selector)
+        return found
 
     def _remove(self, place: str) -> None:
         with suppress(FileNotFoundError):

@@ -299,7 +299,8 @@ def _by_level(system: pafs.FileSystem, base: str, patterns: Sequence[str]) -> li
 
 def _inside(system: pafs.FileSystem, folder: str, recursive: bool = False) -> list[pafs.FileInfo]:
     selector = pafs.FileSelector(folder, recursive=recursive, allow_not_found=True)
-    return system.get_file_info(selector)  # type: ignore[no-any-return]
+    found: list[pafs.FileInfo] = system.get_file_info(selector)
+    return found
 
 
 def _visible(infos: Sequence[Any], base: str) -> list[File]:

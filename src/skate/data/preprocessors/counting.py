@@ -61,4 +61,5 @@ def places_of(values: pd.Series, known: Mapping[object, int]) -> Array:
         found = (known.get(hashable(value), -1) for value in values)
         return np.fromiter(found, np.int64, len(values))
     index = pandas.Index(list(known), dtype=None if len(known) else object)
-    return index.get_indexer(values)  # type: ignore[no-any-return]
+    places: Array = index.get_indexer(values)
+    return places

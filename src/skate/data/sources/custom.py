@@ -30,7 +30,8 @@ class CustomSource(Source):
         return self.datasource
 
     def size_bytes(self) -> int | None:
-        return self._reader().estimate_inmemory_data_size()  # type: ignore[no-any-return]
+        size: int | None = self._reader().estimate_inmemory_data_size()
+        return size
 
     def files(self) -> list[str]:
         return list(getattr(self.datasource, "_paths", list)())

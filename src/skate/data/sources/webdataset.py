@@ -96,7 +96,8 @@ class WebDatasetSource(FileSource):
 
     def _decoded_by(self, step: object, sample: dict[str, object]) -> Row:
         if callable(step):
-            return step(sample)  # type: ignore[no-any-return]
+            decoded: Row = step(sample)
+            return decoded
         if not step:
             return sample
         keep_images = isinstance(step, str) and step.lower() == "pil"
@@ -163,7 +164,9 @@ def _files_in(stream: Any, path: str) -> Iterator[tuple[str, bytes]]:
                         "not there (a sparse file); samples are plain files"
                     )
                 if member.isreg():
-                    yield member.name, archive.extractfile(member).read()  # type: ignore[union-attr]
+                    file = archive.extractfile(member)
+                    assert file is not None  # it has contents
+                    yield member.name, file.read()
             _check_nothing_follows(archive.fileobj)
     except (tarfile.TarError, UnreadableFileError) as error:
         raise UnreadableFileError(f"cannot read {path} as WebDataset: {error}") from error
@@ -256,7 +259,8 @@ def encoded(name: str, value: Any) -> bytes:
         image.save(file, format={"jpg": "jpeg"}.get(kind, kind))
         return file.getvalue()
     if kind == "mp":
-        return try_import("msgpack", "data-sources").packb(value)  # type: ignore[no-any-return]
+        packed: bytes = try_import("msgpack", "data-sources").packb(value)
+        return packed
     if kind in PICKLES:
         import pickle
 

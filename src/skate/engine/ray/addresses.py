@@ -11,7 +11,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import psutil
@@ -174,22 +174,22 @@ def _speaks_http2(connection: socket.socket) -> bool:
 
 def _in_time(ask: Callable[[], T]) -> T:
     """Return what `ask` does, or raise TimeoutError: looking up a name knows no limit."""
-    found: list[Any] = []
+    answers: list[T] = []
+    errors: list[OSError] = []
 
     def run() -> None:
         try:
-            found.append((ask(), None))
+            answers.append(ask())
         except TimeoutError:  # of its own, about now
             pass
         except OSError as error:
-            found.append((None, error))
+            errors.append(error)
 
     thread = threading.Thread(target=run, name="skate-ask", daemon=True)
     thread.start()
     thread.join(_CONNECT_SECONDS)
-    if not found:
+    if errors:
+        raise errors[0]
+    if not answers:
         raise TimeoutError(f"no answer within {_CONNECT_SECONDS:g} s")
-    value, error = found[0]
-    if error is not None:
-        raise error
-    return value  # type: ignore[no-any-return]
+    return answers[0]

@@ -101,9 +101,11 @@ class DeploymentOptions(NamedTuple):
         return bool(self.bundles_of_replica)
 
 
-def _replicas(name: str, value: Any) -> int | str | None:
-    if value is None or value == "auto":
-        return value  # type: ignore[no-any-return]
+def _replicas(name: str, value: object) -> int | str | None:
+    if value is None:
+        return None
+    if value == "auto":
+        return "auto"
     checked: int = whole_numbers(1, 'a whole number of at least 1, or "auto"', whole_floats=True)(
         name, value
     )

@@ -65,13 +65,14 @@ class GrpcCall:
             deadline = self._deadline()
             try:
                 response = await self._ask(message, context, stack, sending)
+                payload: bytes
                 payload, said = await _within(_value(response), deadline, response)
             except Exception as error:
                 async with sending:
                     await self._fail(context, error)
             async with sending:
                 said._set_on_grpc_context(context, has_begun=self._takes_stream)
-                return payload  # type: ignore[no-any-return]
+                return payload
 
     async def stream(self, message: Any, context: CallContext) -> AsyncIterator[bytes]:
         """Yield the answers to a call."""

@@ -94,7 +94,8 @@ def _message_bytes(result: object, method: str) -> bytes:
             f"{method} answers gRPC and has to return or yield messages of its service; got "
             f"{result!r} of type {type(result).__name__}"
         )
-    return serialize()  # type: ignore[no-any-return]
+    payload: bytes = serialize()
+    return payload
 
 
 def _with_status(error: Exception, context: RayServegRPCContext) -> Exception:

@@ -141,11 +141,11 @@ def _fully_sharded(
     from torch.distributed.fsdp import fully_shard
 
     options = {"mesh": init_device_mesh(device.type, (size,)), **options}
-    sharded: Any = fully_shard(model, **options)
-    kind = type(sharded)
+    fully_shard(model, **options)
+    kind = type(model)  # which is another one by now
     about = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
-    sharded.__class__ = type(kind.__name__, (kind,), {**about, "module": property(_itself)})
-    return sharded  # type: ignore[no-any-return]
+    model.__class__ = type(kind.__name__, (kind,), {**about, "module": property(_itself)})
+    return model
 
 
 class ReconnectingDDP(torch.nn.parallel.DistributedDataParallel):

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from skate._core.signature import show_signature
 from skate._run.types import Config
 from skate.tune.execution.placement_groups import PlacementGroupFactory, as_resources
 from skate.tune.trainable.trainable import Trainable
@@ -106,17 +107,11 @@ def _function_with_parameters(trainable: Callable[..., object], parameters: _Par
         return trainable(config, **more, **parameters.get())
 
     with_values.__name__ = getattr(trainable, "__name__", "tune_with_parameters")
-    with_values.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [
-            inspect.Parameter("config", inspect.Parameter.POSITIONAL_OR_KEYWORD),
-            *(
-                free[name].replace(kind=inspect.Parameter.KEYWORD_ONLY)
-                for name in takes_checkpoint
-            ),
-        ]
-    )
+    own = inspect.Parameter("config", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    more = [free[name].replace(kind=inspect.Parameter.KEYWORD_ONLY) for name in takes_checkpoint]
+    show_signature(with_values, inspect.Signature([own, *more]))
     if hasattr(trainable, "_resources"):
-        with_values._resources = trainable._resources  # type: ignore[attr-defined]
+        vars(with_values)["_resources"] = trainable._resources
     return with_values
 
 
@@ -169,5 +164,5 @@ def _calling(trainable: Callable[..., object]) -> Callable[..., Any]:
     function.__name__ = getattr(inner, "__name__", "trainable")
     function.__doc__ = inner.__doc__
     with suppress(TypeError, ValueError):  # builtins and other callables without a signature
-        function.__signature__ = inspect.signature(trainable)  # type: ignore[attr-defined]
+        show_signature(function, inspect.signature(trainable))
     return function

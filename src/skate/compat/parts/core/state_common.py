@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, field, fields
-from typing import Any
+from dataclasses import Field, asdict, field, fields
+from typing import Any, ClassVar
 
 from skate.util._state_kinds import (
     ActorState,
@@ -46,10 +46,12 @@ def state_column(*, filterable: bool, detail: bool = False, **options: Any) -> A
 class StateSchema:
     """A base for data classes whose fields are columns."""
 
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
     @classmethod
     def columns(cls) -> set[str]:
         """Return the names of all columns."""
-        return {one.name for one in fields(cls)}  # type: ignore[arg-type]  # of subclasses
+        return {one.name for one in fields(cls)}
 
     @classmethod
     def base_columns(cls) -> set[str]:
@@ -63,11 +65,11 @@ class StateSchema:
 
     @classmethod
     def _marked(cls, mark: str) -> set[str]:
-        return {one.name for one in fields(cls) if one.metadata.get(mark)}  # type: ignore[arg-type]
+        return {one.name for one in fields(cls) if one.metadata.get(mark)}
 
     def asdict(self) -> dict[str, Any]:
         """Return the columns and their values."""
-        return asdict(self)  # type: ignore[call-overload,no-any-return]
+        return asdict(self)
 
     def __getitem__(self, name: str) -> Any:
         return getattr(self, name)
