@@ -103,7 +103,6 @@ SHARED = {"_core", "_facade", "_paths", "_run"}  # private rooms that are there 
 REASONS: dict[tuple[str, str], str] = {
     ("_core", "skate.engine"): "options are written for the engines' specs, references ask theirs",
     ("_core", "skate.runtime_env"): "an option takes a RuntimeEnv",
-    ("engine", "skate.runtime_env"): "what a runtime environment asks of a process, in one place",
     ("engine", "skate._facade.api"): "the first call starts the engine that `init` would",
     ("_facade", "skate.compat._finder"): "`init` says which version of Ray's API it is",
     ("_facade", "skate.dashboard.launch"): "`init` opens the page, if it is asked to",

@@ -6,20 +6,23 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from skate._core.requirements import TOOLS, parse_requirements, requirements_of
+from skate._core.requirements import TOOLS, parse_requirements
+from skate._core.runtime_environments import (
+    ARCHIVES,
+    CONTAINERS,
+    LOCAL,
+    PROCESS,
+    SETUP_HOOK,
+    is_elsewhere,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 T = TypeVar("T")
 
-_FILE = "file://"  # addresses of this machine
-_ARCHIVES = (".zip", ".whl")
-_HOOK = "worker_process_setup_hook"
-_SUPPORTED = ("env_vars", "working_dir", "excludes", "py_modules", "config", _HOOK, *TOOLS)
-_CONTAINERS = ("container", "image_uri", "java_jars")
+_SUPPORTED = ("env_vars", "working_dir", "excludes", "py_modules", "config", SETUP_HOOK, *TOOLS)
 _BESIDE_CONTAINERS = ("config", "env_vars")
-_PROCESS = ("nsight", "rocprof_sys", "mpi")
 
 
 class RuntimeEnv(dict[str, Any]):
@@ -42,7 +45,7 @@ class RuntimeEnv(dict[str, Any]):
     directories that are elsewhere, can be had on a Ray cluster only.
     """
 
-    known_fields: frozenset[str] = frozenset((*_SUPPORTED, *_CONTAINERS, *_PROCESS))
+    known_fields: frozenset[str] = frozenset((*_SUPPORTED, *CONTAINERS, *PROCESS))
     extensions_fields: frozenset[str] = frozenset()
 
     def __init__(
@@ -288,112 +291,6 @@ def _restore(fields: dict[str, Any]) -> RuntimeEnv:
     return RuntimeEnv(_validate=False, **fields)
 
 
-def merge_runtime_envs(
-    outer: Mapping[str, Any], inner: Mapping[str, Any] | None
-) -> dict[str, Any]:
-    """Return the environment of what is started inside `outer` and asks for `inner`.
-
-    Variables are merged; everything else that `inner` has replaces what `outer` says of it.
-    """
-    if not inner:
-        return dict(outer)
-    replaced = TOOLS if any(name in inner for name in TOOLS) else ()
-    kept = {name: value for name, value in outer.items() if name not in replaced}
-    variables = {**outer.get("env_vars", {}), **inner.get("env_vars", {})}
-    return {**kept, **inner, **({"env_vars": variables} if variables else {})}
-
-
-def check_possible_here(runtime_env: Mapping[str, object], installs: bool = False) -> None:
-    """Raise ValueError for what the engine cannot give to its workers.
-
-    `installs` says whether it can give them packages of their own, and unpack archives.
-    """
-    if not installs and requirements_of(runtime_env) is not None:
-        asked = [name for name in TOOLS if name in runtime_env]
-        raise ValueError(
-            f"runtime_env[{asked[0]!r}] asks for another environment, and the inline engine runs "
-            "everything in this process: install the packages here, or use the local or ray engine"
-        )
-    for name, value in runtime_env.items():
-        if name in _CONTAINERS:
-            raise ValueError(
-                f"runtime_env[{name!r}] asks for a container, and workers run beside the driver: "
-                "install what is needed here, or run on a Ray cluster with the ray engine"
-            )
-        if name in _PROCESS:
-            raise ValueError(
-                f"runtime_env[{name!r}] changes how worker processes start, and those are shared: "
-                "do it in the task or in the constructor of an actor"
-            )
-        if name in ("working_dir", "py_modules"):
-            for place in value if isinstance(value, list) else [value]:
-                _check_place(name, str(place), unpacks=installs)
-
-
-def _check_place(name: str, place: str, unpacks: bool) -> None:
-    if _is_elsewhere(place):
-        raise ValueError(
-            f"runtime_env[{name!r}] takes a local directory, or a local archive; got {place!r}: "
-            "download it first, or use the ray engine"
-        )
-    if not unpacks and place.endswith(_ARCHIVES):
-        raise ValueError(
-            f"runtime_env[{name!r}] is an archive, which the inline engine does not unpack: "
-            f"{place!r}. Unpack it and give the folder, or use the local or ray engine"
-        )
-
-
-class _InTurn:
-    """Several hooks as one."""
-
-    __name__ = "in_turn"  # Ray shows it
-
-    def __init__(self, *hooks: object) -> None:
-        self._hooks = hooks
-
-    def __call__(self) -> None:
-        for hook in self._hooks:
-            run_setup_hook(hook)
-
-
-def with_setup_hook(runtime_env: Mapping[str, object] | None, hook: object) -> dict[str, Any]:
-    """Return the environment with one more hook, called before the one it has."""
-    env = dict(runtime_env or {})
-    return {**env, _HOOK: _InTurn(hook, env[_HOOK]) if env.get(_HOOK) else hook}
-
-
-def run_setup_hook(hook: Any) -> None:
-    """Call a hook that is a function, or the path of one. RuntimeEnvSetupError if it fails."""
-    from skate.exceptions import RuntimeEnvSetupError
-
-    try:
-        if isinstance(hook, str):
-            from pkgutil import resolve_name
-
-            hook = resolve_name(hook)
-        hook()
-    except Exception as error:
-        raise RuntimeEnvSetupError(
-            f"Failed to execute the setup hook method. runtime_env[{_HOOK!r}] raised in a worker: "
-            f"{type(error).__name__}: {error}"
-        ) from error
-
-
-def check_setup_hook(runtime_env: Mapping[str, object]) -> None:
-    """Raise RuntimeEnvSetupError if there is a hook that cannot be sent to workers."""
-    import cloudpickle
-
-    from skate.exceptions import RuntimeEnvSetupError
-
-    try:
-        cloudpickle.dumps(runtime_env.get(_HOOK))
-    except Exception as error:
-        raise RuntimeEnvSetupError(
-            f"Failed to export the setup function. runtime_env[{_HOOK!r}] has to be pickled for "
-            f"the workers, and cannot be: {type(error).__name__}: {error}"
-        ) from error
-
-
 def _check(name: str, value: object) -> None:
     if name not in RuntimeEnv.known_fields:
         raise ValueError(f"runtime_env has no field {name!r}; allowed are {', '.join(_SUPPORTED)}")
@@ -403,7 +300,7 @@ def _check(name: str, value: object) -> None:
         "py_modules": _check_modules,
         "excludes": _check_excludes,
         "config": _check_config,
-        _HOOK: _check_hook,
+        SETUP_HOOK: _check_hook,
         **dict.fromkeys(TOOLS, parse_requirements),
     }
     if name in check:
@@ -430,7 +327,7 @@ def _check_one_tool(runtime_env: Mapping[str, object]) -> None:
 
 
 def _check_container(runtime_env: Mapping[str, object]) -> None:
-    for name in _CONTAINERS[:2]:
+    for name in CONTAINERS[:2]:
         others = runtime_env.keys() - {name, *_BESIDE_CONTAINERS}
         if runtime_env.get(name) and others:
             raise ValueError(
@@ -451,18 +348,14 @@ def _check_env_vars(name: str, value: object) -> None:
             )
 
 
-def _is_elsewhere(place: str) -> bool:
-    return "://" in place and not place.startswith(_FILE)
-
-
 def _check_path(name: str, value: object) -> None:
     from pathlib import Path
 
     if not isinstance(value, (str, Path)):
         raise TypeError(f"runtime_env[{name!r}] takes the path of a directory; got {value!r}")
     text = str(value)
-    is_folder = not text.startswith(_FILE) and Path(text).is_dir()
-    if not (is_folder or _is_elsewhere(text) or _is_archive(text, (".zip",))):
+    is_folder = not text.startswith(LOCAL) and Path(text).is_dir()
+    if not (is_folder or is_elsewhere(text) or _is_archive(text, (".zip",))):
         raise ValueError(
             f"runtime_env[{name!r}] is not a directory, and no zip file: {str(value)!r}"
         )
@@ -472,7 +365,7 @@ def _is_archive(text: str, suffixes: tuple[str, ...]) -> bool:
     from pathlib import Path
     from zipfile import is_zipfile
 
-    path = Path(text.removeprefix(_FILE))
+    path = Path(text.removeprefix(LOCAL))
     return text.endswith(suffixes) and path.is_file() and is_zipfile(path)  # no pipe, to wait for
 
 
@@ -494,12 +387,12 @@ def _check_modules(name: str, value: object) -> None:
         if not isinstance(module, (str, Path, ModuleType)):
             raise TypeError(f"runtime_env[{name!r}] takes paths and modules; got {module!r}")
         text = str(module)
-        if isinstance(module, ModuleType) or _is_elsewhere(text):
+        if isinstance(module, ModuleType) or is_elsewhere(text):
             continue
-        if not text.endswith(_ARCHIVES) and not text.startswith(_FILE):
+        if not text.endswith(ARCHIVES) and not text.startswith(LOCAL):
             if not Path(text).exists():
                 raise ValueError(f"runtime_env[{name!r}]: there is no {text!r}")
-        elif not _is_archive(text, _ARCHIVES):
+        elif not _is_archive(text, ARCHIVES):
             raise ValueError(f"runtime_env[{name!r}]: {text!r} is no wheel, and no zip file")
 
 

@@ -70,7 +70,7 @@ def _start_inline(_address: str | None, settings: Settings) -> Engine:
 
 def _check_environment(settings: Settings, installs: bool) -> None:
     if runtime_env := settings.get("runtime_env"):
-        from skate.runtime_env import check_possible_here
+        from skate._core.runtime_environments import check_possible_here
 
         check_possible_here(runtime_env, installs=installs)
 

@@ -371,7 +371,7 @@ def _with_tracing(
 ) -> dict[str, Any] | None:
     if tracing is None:
         return runtime_env
-    from skate.runtime_env import with_setup_hook
+    from skate._core.runtime_environments import with_setup_hook
 
     return with_setup_hook(runtime_env, tracing)
 
@@ -379,7 +379,7 @@ def _with_tracing(
 def _environment(given: object) -> Mapping[str, Any] | None:
     env = option_table.runtime_env("runtime_env", given)
     if env and env.get("worker_process_setup_hook"):
-        from skate.runtime_env import check_setup_hook
+        from skate._core.runtime_environments import check_setup_hook
 
         check_setup_hook(env)
     return env

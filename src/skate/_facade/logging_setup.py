@@ -39,7 +39,7 @@ def apply_config(config: Any, runtime_env: dict[str, Any] | None) -> dict[str, A
     workers."""
     if config is None:
         return runtime_env
-    from skate.runtime_env import with_setup_hook
+    from skate._core.runtime_environments import with_setup_hook
 
     config._apply()
     return with_setup_hook(runtime_env, config._apply)

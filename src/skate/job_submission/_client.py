@@ -11,9 +11,10 @@ from urllib.parse import urlsplit
 
 from skate._core.optional_imports import ray_is_skate
 from skate._core.requirements import TOOLS
+from skate._core.runtime_environments import check_possible_here
 from skate.job_submission._details import JobDetails, JobStatus
 from skate.job_submission._local import LocalJobs
-from skate.runtime_env import RuntimeEnv, check_possible_here
+from skate.runtime_env import RuntimeEnv
 
 _ADDRESS = "RAY_API_SERVER_ADDRESS"
 _HERE = (None, "", "auto", "local", "inline")

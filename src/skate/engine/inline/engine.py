@@ -22,6 +22,7 @@ from weakref import ref as WeakRef  # noqa: N812
 from skate._core.ids import NodeID, TaskID, WorkerID, actor_id_of
 from skate._core.labels import Selector, lacking, with_labels
 from skate._core.refs import ObjectRef
+from skate._core.runtime_environments import run_setup_hook
 from skate.engine.affinity import elsewhere
 from skate.engine.base import (
     ActorMeta,
@@ -49,7 +50,6 @@ from skate.exceptions import (
     GetTimeoutError,
     SkateError,
 )
-from skate.runtime_env import run_setup_hook
 
 C = TypeVar("C", bound=Call)
 

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from skate._core.runtime_environments import check_possible_here, merge_runtime_envs
 from skate._core.variable_references import expand_variables
-from skate.runtime_env import check_possible_here, merge_runtime_envs
 
 
 def merged(outer: Mapping[str, object], inner: Mapping[str, object] | None) -> dict[str, object]:

@@ -176,7 +176,7 @@ class Execution:
     def set_up(self, hook: bytes) -> None:
         """Call the user's function that is to run before all else. If it fails, so does whatever
         is sent here."""
-        from skate.runtime_env import run_setup_hook
+        from skate._core.runtime_environments import run_setup_hook
 
         try:
             run_setup_hook(pickle.loads(hook))
@@ -428,7 +428,7 @@ class Execution:
                 changes["placement_group"] = serialization.loads(group)
                 changes["capture_child_tasks"] = True
             if env is not None:
-                from skate.runtime_env import merge_runtime_envs
+                from skate._core.runtime_environments import merge_runtime_envs
 
                 parent = serialization.loads(env)
                 changes["runtime_env"] = merge_runtime_envs(parent, options.runtime_env)

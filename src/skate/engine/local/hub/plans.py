@@ -19,6 +19,7 @@ from skate._core.requirements import (
     has_only_names,
     is_here_already,
 )
+from skate._core.runtime_environments import check_possible_here, merge_runtime_envs
 from skate.engine.affinity import elsewhere
 from skate.engine.base import ActorMeta, ActorOptions, CallOptions, TaskOptions
 from skate.engine.local.archives import Archives
@@ -28,7 +29,6 @@ from skate.engine.local.hub.work import WorkPlan
 from skate.engine.local.hub.workers import Environment
 from skate.engine.local.messages import WorkSettings, plain_text
 from skate.exceptions import RuntimeEnvSetupError
-from skate.runtime_env import check_possible_here, merge_runtime_envs
 
 if TYPE_CHECKING:
     import threading
