@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate._facade.init import ClientContext, init
+from skate._facade.client_context import ClientContext
+from skate._facade.init import init
 
 __all__ = ["ClientBuilder", "ClientContext", "client"]
 

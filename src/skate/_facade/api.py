@@ -15,7 +15,8 @@ from skate._core.refs import ObjectRef, ObjectRefGenerator
 from skate._facade import page
 from skate._facade.actor import Actor
 from skate._facade.actor_handle import ActorHandle
-from skate._facade.init import ClientContext, init
+from skate._facade.client_context import ClientContext
+from skate._facade.init import init
 from skate.engine import (
     changing,
     check_may_begin,

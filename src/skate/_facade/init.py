@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import skate.engine as _engine
@@ -12,6 +11,7 @@ from skate._core import options as option_table
 from skate._core.argument_checks import mapping, wrong_type, wrong_value
 from skate._core.nearest import unknown_parameter
 from skate._facade import logging_setup, page, resource_overrides, system_config
+from skate._facade.client_context import ClientContext
 from skate._facade.engines import HERE, make_engine, worker_of_ray
 from skate.engine import changing, install_engine, installed_engine
 from skate.engine.base import Engine
@@ -68,102 +68,6 @@ _running: dict[str, Any] = {}  # what the engine of this process was started wit
 
 class UnknownInitParameterError(TypeError, RuntimeError):
     """`init` has no such parameter: a TypeError, as everywhere, and a RuntimeError, as in Ray."""
-
-
-class ClientContext(Mapping[str, Any]):
-    """Know a session that `init` has begun; as a context manager, end it.
-
-    It is a mapping as well: the addresses and folders of the session by their names.
-
-    Args:
-        engine: The engine that runs.
-
-    Example:
-        >>> with skate.init(engine="inline") as context:
-        ...     context["node_ip_address"]
-        '127.0.0.1'
-    """
-
-    def __init__(self, engine: Engine) -> None:
-        place = engine.context()
-        self.python_version: str = ".".join(map(str, sys.version_info[:3]))
-        self.address_info: dict[str, Any] = {
-            "address": engine.address,
-            "gcs_address": engine.address,
-            "redis_address": None,
-            "node_ip_address": "127.0.0.1",
-            "node_id": place.node_id,
-            "session_dir": place.temp_dir,
-            "session_name": place.session_name,
-            "object_store_address": place.temp_dir,
-            "raylet_socket_name": "",
-            "webui_url": page.address(),
-            "metrics_export_port": -1,  # Ray's number for "none"
-            "dashboard_agent_listen_port": -1,
-        }
-
-    @property
-    def dashboard_url(self) -> str:
-        """The address of the session's page, without `http://`; "" if there is none."""
-        return page.address()
-
-    @property
-    def skate_version(self) -> str:
-        """The version of skate."""
-        import skate
-
-        return skate.__version__
-
-    @property
-    def ray_version(self) -> str:
-        """The version of Ray whose API is offered."""
-        from skate.compat._finder import RAY_VERSION
-
-        return RAY_VERSION
-
-    @property
-    def ray_commit(self) -> str:
-        """In the place of a commit of Ray: who answers instead."""
-        return "skate"
-
-    def __getitem__(self, key: str) -> Any:
-        return self.address_info[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.address_info)
-
-    def __len__(self) -> int:
-        return len(self.address_info)
-
-    def __enter__(self) -> ClientContext:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.disconnect()
-
-    def disconnect(self) -> None:
-        """End the session, as `skate.shutdown` does."""
-        from skate._facade.api import shutdown
-
-        shutdown()
-
-    def __repr__(self) -> str:
-        return f"ClientContext({self.address_info['address']!r})"
-
-    def _repr_html_(self) -> str:
-        from skate._core.notebooks import html_facts
-
-        facts = {
-            "skate": self.skate_version,
-            "Python": self.python_version,
-            "address": self.address_info["address"],
-            "session": self.address_info["session_name"],
-        }
-        engine = installed_engine()
-        resources = engine.cluster_resources() if engine is not None else {}
-        shown = ("CPU", "GPU")
-        facts |= {name: f"{resources[name]:g}" for name in shown if name in resources}
-        return html_facts("skate", facts)
 
 
 def init(

@@ -7,7 +7,7 @@ from typing import Any
 import cloudpickle as pickle
 
 import skate
-from skate._facade.init import ClientContext as RayContext
+from skate._facade.client_context import ClientContext as RayContext
 from skate.engine import current_engine, installed_engine
 from skate.util import get_node_ip_address
 
