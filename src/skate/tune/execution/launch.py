@@ -82,26 +82,22 @@ def execute(
     draws = SeededDraws(tuning.seed) if tuning.seed is not None else None
     with draws or contextlib.nullcontext():
         controller = new_controller(group, tuning, run, skate.cluster_resources())
-    search_alg = controller.search_alg
     storages = [folder[0].storage for folder in group.folders]
     log = StateLogs(storages)
     callbacks = _callbacks(run.callbacks or ())
-    if resume is None or not search_alg.has_checkpoint(experiment.storage.local_path):
-        warm_up(search_alg, warm_start, experiment.spec["config"])
     if resume is None:
-        save_spaces(experiments)
+        _begin(group, controller.search_alg, warm_start)
     else:
-        take_up(group, controller, resume, log)
-        restore_callbacks(experiment.storage, callbacks)
+        _go_on(group, controller, resume, warm_start, log, callbacks)
     aim = {"metric": tuning.metric, "mode": tuning.mode}
     for first, *_ in group.folders:
         log.at(first.storage).run(fresh=resume is None, trainable=first.run_identifier, **aim)
-    _setup(callbacks, experiment, search_alg)
+    _setup(callbacks, experiment, controller.search_alg)
     reporting = ProgressReporting(group.name, tuning, run, controller)
     notes = ExperimentNotes(group.name, tuning.metric, tuning.mode, run.verbose == 0)
     if resume is not None:
         notes.taken_up(controller.get_trials())
-    snapshots = Snapshots(experiment.storage, search_alg, callbacks)
+    snapshots = Snapshots(experiment.storage, controller.search_alg, callbacks)
     elsewhere = next((one for one in storages if not one.is_local), experiment.storage)
     uploads = Uploads(elsewhere, lambda: (trial.storage for trial in controller.get_live_trials()))
     results = AppendBuffer(_FLUSH_EVERY_SECONDS) if _writes_files() else None
@@ -127,6 +123,28 @@ def execute(
     )
     analysis.interrupted = not completed
     return analysis
+
+
+def _begin(group: ExperimentGroup, search_alg: SearchAlgorithm, warm_start: Sequence[str]) -> None:
+    """Prepare a search that nobody has begun before."""
+    warm_up(search_alg, warm_start, group.first.spec["config"])
+    save_spaces(group.experiments)
+
+
+def _go_on(
+    group: ExperimentGroup,
+    controller: TuneController,
+    resume: ResumeConfig,
+    warm_start: Sequence[str],
+    log: StateLogs,
+    callbacks: list[object],
+) -> None:
+    """Prepare a search that an earlier program has left."""
+    storage, search_alg = group.first.storage, controller.search_alg
+    if not search_alg.has_checkpoint(storage.local_path):
+        warm_up(search_alg, warm_start, group.first.spec["config"])
+    take_up(group, controller, resume, log)
+    restore_callbacks(storage, callbacks)
 
 
 def _run_trials(runner: Runner, path: str) -> bool:
