@@ -13,7 +13,7 @@ import skate.engine as _engine
 from skate._core import options as option_table
 from skate._core.errors import without_own_frames
 from skate._core.signature import Arity, arity_of, showing_keywords
-from skate._facade.actor_handle import ActorHandle
+from skate._facade.actor_handle import ActorHandle, looking_like
 from skate._facade.calls import ActorMaker, C_co, Maker_co, P, TypedActor
 from skate.engine import current_engine
 from skate.engine.base import ActorMeta, ActorOptions, ClassSpec, MethodMeta
@@ -221,9 +221,8 @@ def _making(
             raise without_own_frames(error)
         return ActorHandle(*made)
 
-    remote.__wrapped__ = spec.cls  # type: ignore[attr-defined]
-    remote.__doc__ = spec.cls.__doc__
-    return remote  # type: ignore[return-value]
+    shown: ActorCall[Any] = looking_like(spec.cls, spec.cls.__doc__, remote)
+    return shown
 
 
 def _check_ordered(name: str, spec: ClassSpec, options: ActorOptions) -> None:

@@ -223,9 +223,21 @@ def decorated(decorator: Any, remote: RemoteCall[Any]) -> RemoteCall[Any]:
     def changed(*args: object, **kwargs: object) -> Any:
         return decorator(lambda args, kwargs: remote(*args, **kwargs))(args, kwargs)
 
-    changed.__wrapped__ = remote.__wrapped__  # type: ignore[attr-defined]
-    changed.__doc__ = remote.__doc__
-    return changed  # type: ignore[return-value]
+    wrapped = getattr(remote, "__wrapped__", None)
+    shown: RemoteCall[Any] = looking_like(wrapped, remote.__doc__, changed)
+    return shown
+
+
+def looking_like(wrapped: object, doc: str | None, call: Any) -> Any:
+    """Return a function as what is behind `.remote`.
+
+    Args:
+        wrapped: What it calls elsewhere, whose signature `inspect` shows.
+        doc: The docstring that `help()` shows.
+        call: The function.
+    """
+    call.__wrapped__, call.__doc__ = wrapped, doc
+    return call
 
 
 def _calling(
@@ -244,6 +256,6 @@ def _calling(
             return _engine.tracer.call_actor(engine, class_name, ref, name, args, kwargs, options)
         return engine.call_actor(ref, name, args, kwargs, options)
 
-    remote.__wrapped__ = arity.shown or arity  # type: ignore[attr-defined]
-    remote.__doc__ = arity.shown.__doc__ if arity.shown is not None else None
-    return remote  # type: ignore[return-value]
+    doc = arity.shown.__doc__ if arity.shown is not None else None
+    call: RemoteCall[Any] = looking_like(arity.shown or arity, doc, remote)
+    return call

@@ -15,7 +15,7 @@ from skate._core import options as option_table
 from skate._core.errors import without_own_frames
 from skate._core.signature import Arity, arity_of, showing_keywords
 from skate._facade.actor import INVOCATION_DECORATOR, Actor, ActorClass
-from skate._facade.actor_handle import decorated
+from skate._facade.actor_handle import decorated, looking_like
 from skate._facade.calls import Out_co, P, R_co, RemoteCallable
 from skate.engine import current_engine
 from skate.engine.base import FunctionSpec, TaskOptions
@@ -194,10 +194,8 @@ def _starting(spec: FunctionSpec, arity: Arity, options: TaskOptions) -> RemoteC
         except TypeError as error:  # what cannot be pickled
             raise without_own_frames(error)
 
-    remote.__wrapped__ = spec.function  # type: ignore[attr-defined]
-    remote.__doc__ = spec.function.__doc__
     decorator = getattr(spec.function, INVOCATION_DECORATOR, None)
-    return decorated(decorator, remote)  # type: ignore[arg-type]
+    return decorated(decorator, looking_like(spec.function, spec.function.__doc__, remote))
 
 
 def _is_generator(function: object) -> bool:
