@@ -14,7 +14,7 @@ _FORMS = "'a', '!a', 'in(a, b)' and '!in(a, b)'"
 
 
 def check_selector(name: str, value: object) -> Selector | None:
-    """Return the selector; TypeError or ValueError for what is none."""
+    """Return the selector; TypeError or ValueError if it cannot be one."""
     if value is None:
         return None
     if not isinstance(value, Mapping):

@@ -94,8 +94,8 @@ def html_facts(title: str, facts: Mapping[str, object]) -> str:
 
 
 def html_curve(name: str, values: Iterable[object]) -> str:
-    """Return a small drawing of how a number went, without what is none; nothing for fewer than
-    two of them."""
+    """Return a small drawing of how a number went. Values that are no finite numbers are left out;
+    nothing is drawn of fewer than two."""
     points = [value for value in values if isinstance(value, (int, float)) and isfinite(value)]
     if len(points) < 2:
         return ""

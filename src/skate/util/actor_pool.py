@@ -256,7 +256,8 @@ class ActorPool(Generic[A]):
 
 
 def _key(future: object) -> Hashable:
-    """Return a key for a call; one with several values has a list of references, which is none."""
+    """Return a key for a call; one with several values has a list of references, and lists cannot
+    be keys."""
     return tuple(future) if isinstance(future, list) else future
 
 

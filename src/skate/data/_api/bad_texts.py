@@ -1,5 +1,7 @@
-"""Which file a text comes from that is none: looked for when it has failed, as to check each text
-that is read would take a fifth of the time."""
+"""Finding the file whose text is not UTF-8, once it could not be converted.
+
+To check each text when it is read would take a fifth of the time.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_LOOKED_AT = 256  # files; among more, they are only said
+_LOOKED_AT = 256  # files; of others the error only has the names
 
 
 def naming_files(items: Iterator[T], dataset: object) -> Iterator[T]:

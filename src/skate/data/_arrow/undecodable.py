@@ -1,4 +1,4 @@
-"""Columns of text that is none: Arrow takes whatever bytes a file has, and Python does not."""
+"""Columns of text that is not UTF-8: Arrow takes whatever bytes a file has, Python does not."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _restored(message: str, column: str, reason: str) -> UndecodableTextError:
 
 
 def undecodable_in(block: pa.Table) -> UndecodableTextError | None:
-    """Return what is wrong with the first column of a block whose text is none.
+    """Return what is wrong with the first column of a block whose text is not UTF-8.
 
     Args:
         block: What could not be converted.

@@ -477,7 +477,7 @@ class AliasExpr(Expr):
 
 
 def is_nan(value: Expr) -> Expr:
-    """Compute whether a value is NaN: a number that is none."""
+    """Compute whether a value is NaN, "not a number"."""
     return _unary("is_nan", value, lambda a: a.is_nan())
 
 

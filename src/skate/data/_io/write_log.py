@@ -81,7 +81,7 @@ class WriteLog(UnitLog):
         return files if _are_texts(files) else None
 
     def check_own(self, *places: str) -> None:
-        """Raise for a file that is none of this write's: whoever may write to the folder may have
+        """Raise for a file that this write has not made: whoever may write to the folder may have
         written its notes, and these say what is moved and removed.
 
         Raises:

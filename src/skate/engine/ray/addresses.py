@@ -66,7 +66,7 @@ def unreachable(written: str, why: str) -> ConnectionError:
 
 
 def _split(address: str, written: str) -> tuple[str, int | None]:
-    """Return host and port. Raises ValueError for what is none."""
+    """Return host and port. Raises ValueError if it is no address."""
     try:
         parts = urlsplit(f"//{address}")
         host, port = parts.hostname, parts.port

@@ -430,6 +430,6 @@ class Trial(TrialErrors):
 
 
 def _check_text(name: str, value: object) -> None:
-    """Raise a TypeError if what a file says for a text is none."""
+    """Raise a TypeError if what a file has in the place of a text is no string."""
     if not isinstance(value, str):
         raise TypeError(f"{name} is a text; got {value!r}")

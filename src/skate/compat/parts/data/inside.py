@@ -138,7 +138,7 @@ def concat_tensor_arrays(arrays: Any) -> Any:
 
 
 def is_nan(value: object) -> bool:
-    """Return whether it is a number that is none."""
+    """Return whether it is NaN."""
     return isinstance(value, float) and value != value
 
 

@@ -1,4 +1,4 @@
-"""`ray.tune.utils.util`: numbers that are none, and another attempt."""
+"""`ray.tune.utils.util`: NaN and infinity, and another attempt."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _ends_well(
 
 
 def is_nan(value: object) -> bool:
-    """Return whether it is a number that is none."""
+    """Return whether it is NaN."""
     return isinstance(value, float) and math.isnan(value)
 
 
