@@ -81,8 +81,10 @@ class Alias(types.ModuleType):
         setattr(home, name, value)
 
     def _restore(self, name: str) -> None:
-        """Drop what was set here, so that the home's, which that covers, is seen again:
-        `monkeypatch` takes back in this way what was no attribute of the module itself."""
+        """Take back what was set here: the home has its own value again, or none.
+
+        `monkeypatch` deletes attributes that the module did not have itself.
+        """
         home = self._home_of(name)
         if name in self._replaced:
             setattr(home, name, self._replaced.pop(name))

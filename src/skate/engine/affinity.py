@@ -1,4 +1,4 @@
-"""What it means on one machine to ask for a certain one."""
+"""What it means, on one machine, to ask for a certain node."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from typing import Any
 
 
 def elsewhere(strategy: Any, node_id: str) -> dict[str, float]:
-    """Return a resource that only the machine has which `strategy` insists on, if that is another
-    one than `node_id`: nobody has it, and what cannot run here says so as it always does."""
+    """Return a resource that nobody has, if `strategy` insists on another node than `node_id`.
+
+    So the task cannot run here, and says so as for any resource that is missing.
+    """
     wanted = getattr(strategy, "node_id", None)
     if wanted is None or strategy.soft or wanted == node_id:
         return {}

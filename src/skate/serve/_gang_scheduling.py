@@ -106,7 +106,7 @@ def check_gangs(options: Mapping[str, Any], scaling: AutoscalingConfig | None) -
 
 
 def whole_gangs(replicas: float, size: int, most: int | None = None) -> int:
-    """Return how many replicas are gangs of this size: those more that make the last one whole,
-    or those fewer, where that is beyond `most`."""
+    """Round a number of replicas to whole gangs of this size: up, or down where that is beyond
+    `most`."""
     whole = math.ceil(replicas / size) * size
     return whole if most is None or whole <= most else max(size, most // size * size)

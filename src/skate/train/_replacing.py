@@ -1,5 +1,6 @@
-"""Workers that die are replaced one by one, and some come or go as resources do, while the others
-keep what they have in memory.
+"""Workers that die are replaced one by one, while the others keep what they have in memory.
+
+In the same way some come or go, as resources do.
 
     a rank has died ─► interrupt the others ─► start a newcomer ─► all join ─► connect ─► answer
                        (their collectives       (it runs the loop   (at their    (a new

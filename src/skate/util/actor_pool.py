@@ -256,8 +256,7 @@ class ActorPool(Generic[A]):
 
 
 def _key(future: object) -> Hashable:
-    """Return a key for a call; one with several values has a list of references, and lists cannot
-    be keys."""
+    """Return a key for a call; one with several values has a list, which cannot be a key."""
     return tuple(future) if isinstance(future, list) else future
 
 

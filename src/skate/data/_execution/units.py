@@ -114,7 +114,7 @@ class UnitsOfTask:
 
 
 def is_known(unit: Unit, done: Mapping[int, int]) -> bool:
-    """Return whether the unit is one of those that are done; raise if that was another one."""
+    """Return whether the unit is done. Raise if the unit of that number had other rows."""
     rows = done.get(unit.block)
     if rows is not None and rows != unit.rows:
         raise UnitsChangedError(

@@ -206,8 +206,10 @@ def _names_tasks(names: FilenameProvider) -> bool:
 
 
 class UniqueNames(FilenameProvider):
-    """Names of another provider, each of which has to say which write it is of: Parquet files
-    that are added to a folder are read as one dataset with what is there."""
+    """Names of another provider, each of which has to say which write it is of.
+
+    Parquet files that are added to a folder are read as one dataset with those that are there.
+    """
 
     def __init__(self, names: FilenameProvider) -> None:
         super().__init__()

@@ -160,8 +160,10 @@ def _restore_search(
 
 
 def _next_id(trials: list[Trial]) -> dict[str, object]:
-    """Tell what ids begin with and which number comes next: trials of one experiment may have the
-    numbers that follow on those of others, which are not taken up."""
+    """Return what ids begin with, and the number of the next trial.
+
+    Numbers may be left out: several experiments count together, and not all need be taken up.
+    """
     parts = [trial.trial_id.rpartition("_") for trial in trials]
     counted = [(prefix, int(end)) for prefix, _, end in parts if prefix and end.isdecimal()]
     if not counted:
