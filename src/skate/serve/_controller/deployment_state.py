@@ -160,7 +160,7 @@ class DeploymentState:
         record = self.replicas.get(tag)
         if record is not None:
             for member in self._gang_of(record):
-                member.version = ""
+                member.make_outdated()
             self._has_run = False
             self._count_failure(error, now)
 
@@ -266,7 +266,7 @@ class DeploymentState:
                 yield self._stop(record)
         for record in self._alive():
             if record.gang is not None and len(self._gang_of(record)) < record.gang.world_size:
-                record.version = ""
+                record.make_outdated()
                 yield self._stop(record)
 
     def _gang_of(self, record: ReplicaRecord) -> list[ReplicaRecord]:

@@ -40,6 +40,10 @@ class ReplicaRecord:
     def serves(self) -> bool:
         return not self.unhealthy and self.state in (ReplicaState.RUNNING, ReplicaState.UPDATING)
 
+    def make_outdated(self) -> None:
+        """Have it replaced, as one of an earlier version is."""
+        self.version = ""
+
 
 class StartReplica(NamedTuple):
     id: ReplicaID
