@@ -120,8 +120,8 @@ class WritingLakes(Consuming):
         """
         warn_without_ids(self._context, "write_iceberg, which makes one version")
         chosen = _mode(mode, "append", "overwrite", "upsert")
-        _check_fits(chosen, "upsert", upsert_kwargs=upsert_kwargs)
-        _check_fits(
+        _check_only_for_mode(chosen, "upsert", upsert_kwargs=upsert_kwargs)
+        _check_only_for_mode(
             chosen,
             "overwrite",
             overwrite_kwargs=overwrite_kwargs,
@@ -187,9 +187,9 @@ def _check_fits_table(
         )
 
 
-def _check_fits(mode: str, of: str, **given: object) -> None:
+def _check_only_for_mode(mode: str, only: str, **given: object) -> None:
     """Raise if an argument was given that only another mode heeds."""
     for name, value in given.items():
         empty = value is None or (isinstance(value, dict) and not value)
-        if mode != of and not empty:
-            raise ValueError(f"{name} is for mode={of!r} only; got it with mode={mode!r}")
+        if mode != only and not empty:
+            raise ValueError(f"{name} is for mode={only!r} only; got it with mode={mode!r}")
