@@ -145,6 +145,16 @@ class ReachabilityMachine(RuleBasedStateMachine):
         self.counts.add(inner)
         self.entries[id].contained = tuple(inner)
 
+    @rule(holder=actors, other=actors, inside=st.booleans())
+    def keep_argument(self, holder: int, other: int, inside: bool) -> None:
+        """An actor that may restart keeps what its constructor was called with."""
+        creation = self.known[holder].creation
+        if inside:
+            creation.nested = (*creation.nested, other)
+        else:
+            creation.dependencies = (*creation.dependencies, (0, self.entries[other]))
+        self.counts.add((other,))
+
     @rule(holder=actors, other=actors)
     def take_handle(self, holder: int, other: int) -> None:
         if self.entries[other].count > 1:
@@ -175,10 +185,17 @@ class ReachabilityMachine(RuleBasedStateMachine):
             id = ahead.pop()
             if id not in reached:
                 reached.add(id)
-                own = self.holds_of(id).holds if id in self.known else self.entries[id].contained
-                ahead += own
+                ahead += self.kept_by(id)
         found = {a.id for a in unreachable_actors(self.known.values(), self.entries)}
         assert found == set(self.known) - reached
+
+    def kept_by(self, id: int) -> list[int]:
+        """What lives for as long as an actor or a value does."""
+        if id not in self.known:
+            return list(self.entries[id].contained)
+        creation = self.known[id].creation
+        arguments = [entry.id for _, entry in creation.dependencies]
+        return [*self.holds_of(id).holds, *creation.nested, *arguments]
 
     def is_root(self, id: int, actor: HubActor) -> bool:
         busy = bool(self.holds_of(id).in_flight)
