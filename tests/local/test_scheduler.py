@@ -443,6 +443,17 @@ def test_a_dead_idle_worker_is_not_used_again() -> None:
     assert here.submit(here.shape(), function())[0].worker is not worker
 
 
+def test_an_idle_worker_that_is_being_ended_gets_no_more_work() -> None:
+    """The guard of the memory ends those that hold much; their end is heard of later."""
+    here = Machine(cpus=1)
+    (task,) = here.submit(here.shape(), function())
+    worker = worker_of(task)
+    here.finish(task)
+    here.scheduler.dismiss(worker)
+    (next_task,) = here.submit(here.shape(), function())
+    assert worker_of(next_task) is not worker
+
+
 def test_surplus_is_what_is_old_and_beyond_those_worth_keeping() -> None:
     here = Machine(cpus=3, keep_idle=1)
     special: Environment = (("threads", 2),)
