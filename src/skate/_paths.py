@@ -99,15 +99,16 @@ _DATA = {
         "skate.data._execution.mixing": "MixStoppingCondition",
         "skate.data._execution.options": "ExecutionOptions ExecutionResources",
         "skate.data._io.from_memory": (
-            "from_arrow from_arrow_refs from_blocks from_dask from_duckdb from_huggingface "
-            "from_items from_numpy from_numpy_refs from_pandas from_pandas_refs from_polars "
-            "from_tf from_torch range range_table range_tensor sql"
+            "from_arrow from_arrow_refs from_blocks from_daft from_dask from_duckdb "
+            "from_huggingface from_items from_numpy from_numpy_refs from_pandas from_pandas_refs "
+            "from_polars from_tf from_torch range range_table range_tensor sql"
         ),
         "skate.data._io.read": (
-            "read_avro read_binary_files read_csv read_datasource read_delta read_iceberg "
-            "read_images read_json read_numpy read_orc read_parquet read_sql read_text "
-            "read_tfrecords read_webdataset"
+            "read_avro read_binary_files read_csv read_datasource read_images read_json "
+            "read_numpy read_orc read_parquet read_sql read_text read_tfrecords read_webdataset"
         ),
+        "skate.data._io.read_lakes": "read_delta read_iceberg read_lance",
+        "skate.data._io.read_recordings": "read_audio read_videos",
         "skate.data._plan.seeds": "RandomSeedConfig",
         "skate.data._settings.context": "DataContext DatasetContext=DataContext",
         "skate.data.collate_fn": (

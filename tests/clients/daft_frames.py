@@ -1,6 +1,7 @@
 """Daft: a frame in four partitions on its runner for Ray, with a function of one's own."""
 
 import daft
+import ray
 
 if __name__ == "__main__":
     daft.set_runner_ray()
@@ -15,4 +16,7 @@ if __name__ == "__main__":
 
     total = frame.with_column("next", increment(frame["key"])).sum("next").to_pydict()
     assert total == {"next": [1000]}, total
+
+    rows = ray.data.from_daft(frame).filter(expr="value < 3")
+    assert rows.to_daft().to_pydict() == {"key": [0, 1, 2], "value": [0.0, 1.0, 2.0]}
     print("400 rows in 4 partitions, grouped, sorted and mapped")

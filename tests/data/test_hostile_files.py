@@ -42,6 +42,8 @@ READERS: dict[str, Callable[..., Any]] = {
     "binary": skate.data.read_binary_files,
     "numpy": lambda path: skate.data.read_numpy(path, file_extensions=None),
     "images": lambda path: skate.data.read_images(path, file_extensions=None),
+    "audio": lambda path: skate.data.read_audio(path, file_extensions=None),
+    "videos": lambda path: skate.data.read_videos(path, file_extensions=None),
     "tfrecords": skate.data.read_tfrecords,
     "webdataset": skate.data.read_webdataset,
     "webdataset-pil": lambda path: skate.data.read_webdataset(path, decoder="PIL"),

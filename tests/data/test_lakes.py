@@ -356,7 +356,7 @@ class TestIceberg:
             skate.data.from_items(ROWS).write_iceberg("here.rows", catalog, **given)
 
 
-@pytest.mark.parametrize("name", ["read_mongo", "read_lance", "from_spark", "read_videos"])
+@pytest.mark.parametrize("name", ["read_mongo", "read_hudi", "from_spark", "read_kafka"])
 def test_what_there_is_not_names_a_way(name):
     with pytest.raises(AttributeError, match=r"from_|read_"):
         getattr(skate.data, name)

@@ -86,6 +86,7 @@ if TYPE_CHECKING:
         from_arrow,
         from_arrow_refs,
         from_blocks,
+        from_daft,
         from_dask,
         from_duckdb,
         from_huggingface,
@@ -107,8 +108,6 @@ if TYPE_CHECKING:
         read_binary_files,
         read_csv,
         read_datasource,
-        read_delta,
-        read_iceberg,
         read_images,
         read_json,
         read_numpy,
@@ -119,6 +118,8 @@ if TYPE_CHECKING:
         read_tfrecords,
         read_webdataset,
     )
+    from skate.data._io.read_lakes import read_delta, read_iceberg, read_lance
+    from skate.data._io.read_recordings import read_audio, read_videos
     from skate.data._plan.seeds import RandomSeedConfig
     from skate.data._settings.context import DataContext
     from skate.data.collate_fn import (
@@ -184,6 +185,7 @@ __all__ = [
     "from_arrow",
     "from_arrow_refs",
     "from_blocks",
+    "from_daft",
     "from_dask",
     "from_duckdb",
     "from_huggingface",
@@ -199,6 +201,7 @@ __all__ = [
     "range",
     "range_table",
     "range_tensor",
+    "read_audio",
     "read_avro",
     "read_binary_files",
     "read_csv",
@@ -207,12 +210,14 @@ __all__ = [
     "read_iceberg",
     "read_images",
     "read_json",
+    "read_lance",
     "read_numpy",
     "read_orc",
     "read_parquet",
     "read_sql",
     "read_text",
     "read_tfrecords",
+    "read_videos",
     "read_webdataset",
     "sql",
 ]

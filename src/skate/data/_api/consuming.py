@@ -44,6 +44,7 @@ from skate.exceptions import ObjectLostError
 _ROWS_SHOWN = 5  # of a dataset in memory, in a notebook
 
 if TYPE_CHECKING:
+    import daft
     import pandas
     import polars
 
@@ -180,6 +181,11 @@ class Consuming(Core):
         frames = try_import("polars", "data")
         table = without_extensions(table_of(self._bundles()))
         return frames.from_arrow(detached(table, "polars") if self._shows_kept_blocks() else table)
+
+    def to_daft(self) -> daft.DataFrame:
+        """Return all rows in one frame of Daft; tensors are lists in it."""
+        frames = try_import("daft", "daft")
+        return frames.from_arrow(without_extensions(table_of(self._bundles())))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Execute, and hand the blocks one by one to another library (Arrow's PyCapsule protocol),

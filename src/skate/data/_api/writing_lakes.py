@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from skate._core.optional_imports import try_import
 from skate._core.plain_errors import methods_failing_plainly
+from skate.data._api.base import check_least
 from skate.data._api.consuming import Consuming
 from skate.data._arrow.blocks import check_columns, without_extensions
 from skate.data._execution.bundles import table_of
@@ -143,17 +144,75 @@ class WritingLakes(Consuming):
                 given = {} if which is None else {"overwrite_filter": which}
                 version.overwrite(rows, **given, **noted, **(overwrite_kwargs or {}))
 
-    def _reader(self) -> pa.RecordBatchReader:
-        """Return the rows as a stream of one schema."""
-        schema = self.schema()
-        empty = pa.schema([]) if schema is None else schema.base_schema
-        arrow = without_extensions(empty.empty_table()).schema
+    def write_lance(
+        self,
+        path: PathLike,
+        *,
+        schema: pa.Schema | None = None,
+        mode: SaveMode | str = SaveMode.CREATE,
+        min_rows_per_file: int = 1024 * 1024,
+        max_rows_per_file: int = 64 * 1024 * 1024,
+        data_storage_version: str | None = None,
+        storage_options: dict[str, Any] | None = None,
+        ray_remote_args: dict[str, Any] | None = None,
+        concurrency: int | None = None,
+    ) -> None:
+        """Write into a table of Lance, which is made if there is none.
+
+        Args:
+            path: The table.
+            schema: The columns and types that it gets; None is those of the rows.
+            mode: "create" (or "error"), which wants that there is no table yet, "append" or
+                "overwrite".
+            min_rows_per_file: Without effect: as one process writes, each file but the last is
+                filled.
+            max_rows_per_file: How many rows a file gets at the most.
+            data_storage_version: The version of the format, as Lance takes it.
+            storage_options: Credentials and the like of the storage.
+            ray_remote_args: Without effect: one process writes.
+            concurrency: Without effect, likewise.
+
+        Raises:
+            OutputExistsError: If the table is there with mode "create".
+            ValueError: If the mode is another one, or a number of rows is not positive.
+        """
+        check_least("max_rows_per_file", max_rows_per_file, 1)
+        warn_without_ids(self._context, "write_lance, which makes one version")
+        lance = try_import("lance", EXTRA)
+        chosen = _mode(mode, "append", "overwrite", "error")
+        rows = self._reader(schema)
+        try:
+            lance.write_dataset(
+                rows,
+                os.fspath(path),
+                schema=rows.schema,
+                mode="create" if chosen == "error" else chosen,
+                max_rows_per_file=max_rows_per_file,
+                data_storage_version=data_storage_version,
+                storage_options=storage_options,
+            )
+        except OSError as error:
+            if chosen != "error" or "already exists" not in str(error):
+                raise
+            raise OutputExistsError(
+                f"the table {os.fspath(path)} is there already, which mode='create' does not "
+                "allow; 'append' adds to it, 'overwrite' replaces its rows"
+            ) from error
+
+    def _reader(self, wanted: pa.Schema | None = None) -> pa.RecordBatchReader:
+        """Return the rows as a stream of one schema: the wanted one, or their own."""
+        arrow = self._plain_schema() if wanted is None else wanted
 
         def batches() -> Iterator[pa.RecordBatch]:
             for block in self._blocks():
                 yield from without_extensions(block).cast(arrow).to_batches()
 
         return pa.RecordBatchReader.from_batches(arrow, batches())
+
+    def _plain_schema(self) -> pa.Schema:
+        schema = self.schema()
+        empty = pa.schema([]) if schema is None else schema.base_schema
+        return without_extensions(empty.empty_table()).schema
 
 
 def _mode(given: SaveMode | str, *allowed: str) -> str:

@@ -292,6 +292,20 @@ def from_polars(frames: Any, *, override_num_blocks: int | None = None) -> Mater
     return _of_blocks("FromPolars", blocks, override_num_blocks)
 
 
+def from_daft(df: Any) -> MaterializedDataset:
+    """Make a dataset of a frame of Daft, which is computed if it is not yet.
+
+    Args:
+        df: The frame.
+
+    Raises:
+        TypeError: If it is no frame of Daft.
+    """
+    if not (type(df).__module__.startswith("daft.") and hasattr(df, "to_arrow")):
+        raise TypeError(f"from_daft takes a daft.DataFrame; got {df!r}")
+    return _of_blocks("FromDaft", [with_plain_types(unique_columns(df.to_arrow()))], None)
+
+
 def from_duckdb(
     relation: object, *, override_num_blocks: int | None = None
 ) -> MaterializedDataset:
@@ -458,7 +472,8 @@ def _as_list(value: object) -> list[Any]:
 
 
 __all__ = [
-    "from_arrow", "from_arrow_refs", "from_blocks", "from_dask", "from_duckdb", "from_huggingface",
-    "from_items", "from_numpy", "from_numpy_refs", "from_pandas", "from_pandas_refs",
-    "from_polars", "from_tf", "from_torch", "range", "range_table", "range_tensor", "sql",
+    "from_arrow", "from_arrow_refs", "from_blocks", "from_daft", "from_dask", "from_duckdb",
+    "from_huggingface", "from_items", "from_numpy", "from_numpy_refs", "from_pandas",
+    "from_pandas_refs", "from_polars", "from_tf", "from_torch", "range", "range_table",
+    "range_tensor", "sql",
 ]  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -33,14 +32,13 @@ from skate.data.sources.base import Source
 from skate.data.sources.custom import CustomSource
 from skate.data.sources.documents import BinarySource, ImageSource, NumpySource, TextSource
 from skate.data.sources.files import FileOptions
-from skate.data.sources.lakes import delta_source, iceberg_source, iceberg_table
 from skate.data.sources.parquet import ROW_HASH, ParquetSource
 from skate.data.sources.tables import CSVSource, JSONSource, ORCSource
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from skate.data._io.paths import PathLike, Paths
+    from skate.data._io.paths import Paths
 
 _ARROW = ("read_options", "parse_options", "memory_pool")
 HIVE = Partitioning(PartitionStyle.HIVE)
@@ -76,7 +74,7 @@ def file_options(paths: Paths, given: Given, **defaults: object) -> FileOptions:
     return FileOptions(paths, **chosen)
 
 
-def _dataset(source: Source, given: Given) -> Dataset:
+def dataset_of(source: Source, given: Given) -> Dataset:
     """Make the dataset of a source; what is left of the keywords is unknown to the reader."""
     settings = _taken(given, PLAN)
     remote = given_options({**(settings.get("ray_remote_args") or {}), **_taken(given, REMOTE)})
@@ -154,7 +152,7 @@ def read_parquet(
     read = chosen if wanted is None else None
     trusted = allows_pickle(allow_pickle)
     source = ParquetSource(files, read, (), arguments, schema, include_row_hash, trusted)
-    rows = _dataset(source, given)
+    rows = dataset_of(source, given)
     if wanted is not None:
         rows = _matching(rows, wanted, chosen)
     rows = _with_tensors(rows, tensor_column_schema)
@@ -218,7 +216,7 @@ def read_csv(paths: Paths, **options: Unpack[CSVKeywords]) -> Dataset:
     given = dict(options)
     arguments = _left(given, (*_ARROW, "convert_options"))
     files = file_options(paths, given, partitioning=HIVE)
-    return _dataset(CSVSource(files, arguments), given)
+    return dataset_of(CSVSource(files, arguments), given)
 
 
 @showing_keywords(meanings(JSONKeywords))
@@ -249,7 +247,7 @@ def read_json(paths: Paths, *, lines: bool = False, **options: Unpack[JSONKeywor
     if read_options is not None:
         check_least("read_options.block_size", read_options.block_size, 1)
     files = file_options(paths, given, partitioning=HIVE, usual_extensions=JSON_EXTENSIONS)
-    return _dataset(JSONSource(files, lines, arguments), given)
+    return dataset_of(JSONSource(files, lines, arguments), given)
 
 
 @showing_keywords(meanings(ReadKeywords))
@@ -281,7 +279,7 @@ def read_text(
     """
     given = dict(options)
     files = file_options(paths, given, partitioning=HIVE)
-    return _dataset(TextSource(files, encoding, drop_empty_lines), given)
+    return dataset_of(TextSource(files, encoding, drop_empty_lines), given)
 
 
 @showing_keywords(meanings(ReadKeywords))
@@ -306,7 +304,7 @@ def read_binary_files(paths: Paths, **options: Unpack[ReadKeywords]) -> Dataset:
     """
     given = dict(options)
     files = file_options(paths, given)
-    return _dataset(BinarySource(files), given)
+    return dataset_of(BinarySource(files), given)
 
 
 @showing_keywords(meanings(NumpyKeywords))
@@ -335,7 +333,7 @@ def read_numpy(
     given = dict(options)
     arguments = _left(given)
     files = file_options(paths, given, file_extensions=["npy"], partitioning=HIVE)
-    return _dataset(NumpySource(files, arguments, allows_pickle(allow_pickle)), given)
+    return dataset_of(NumpySource(files, arguments, allows_pickle(allow_pickle)), given)
 
 
 @showing_keywords(meanings(ReadKeywords))
@@ -373,7 +371,9 @@ def read_images(
     if size is not None and (len(size) != 2 or min(size) < 1):
         raise ValueError(f"size takes (height, width), both positive; got {size}")
     files = file_options(paths, given, file_extensions=IMAGE_EXTENSIONS)
-    return _dataset(ImageSource(files, None if size is None else (size[0], size[1]), mode), given)
+    return dataset_of(
+        ImageSource(files, None if size is None else (size[0], size[1]), mode), given
+    )
 
 
 @showing_keywords(meanings(ReadKeywords))
@@ -394,7 +394,7 @@ def read_tfrecords(
     from skate.data.sources.tfrecords import TFRecordSource
 
     kinds = kinds_of_schema(tf_schema)
-    return _dataset(TFRecordSource(file_options(paths, given), kinds=kinds), given)
+    return dataset_of(TFRecordSource(file_options(paths, given), kinds=kinds), given)
 
 
 @showing_keywords(meanings(ReadKeywords))
@@ -432,7 +432,7 @@ def read_webdataset(
 
     chosen = (freeze(decoder), freeze(fileselect), freeze(filerename), freeze(suffixes))
     files = file_options(paths, given)
-    return _dataset(WebDatasetSource(files, *chosen, verbose_open, expand_json, trusted), given)
+    return dataset_of(WebDatasetSource(files, *chosen, verbose_open, expand_json, trusted), given)
 
 
 @showing_keywords(meanings(ReadKeywords))
@@ -450,7 +450,7 @@ def read_orc(
     given = dict(options)
     chosen = tuple(columns) if columns is not None else None
     files = file_options(paths, given, usual_extensions=("orc",))
-    return _dataset(ORCSource(files, chosen), given)
+    return dataset_of(ORCSource(files, chosen), given)
 
 
 @showing_keywords(meanings(SourceKeywords))
@@ -489,7 +489,7 @@ def read_sql(
     from skate.data.sources.sql import SQLSource
 
     source = SQLSource(sql, connection_factory, sql_params, shard_keys, shard_hash_fn)
-    return _dataset(source, given)
+    return dataset_of(source, given)
 
 
 @showing_keywords(meanings(ReadKeywords))
@@ -504,67 +504,7 @@ def read_avro(paths: Paths, **options: Unpack[ReadKeywords]) -> Dataset:
     given = dict(options)
     from skate.data.sources.avro import AvroSource
 
-    return _dataset(AvroSource(file_options(paths, given)), given)
-
-
-@showing_keywords(meanings(SourceKeywords))
-@failing_plainly
-def read_delta(
-    path: PathLike,
-    version: Any = None,
-    *,
-    storage_options: dict[str, str] | None = None,
-    columns: Sequence[str] | None = None,
-    allow_pickle: bool = False,
-    **options: Unpack[SourceKeywords],
-) -> Dataset:
-    """Read a table of Delta Lake.
-
-    Args:
-        path: The table.
-        version: The version, as a number or a time; None is the newest.
-        storage_options: Credentials and the like, as the deltalake package takes them.
-        columns: The columns that are read; None is all.
-        allow_pickle: As in `read_parquet`.
-        **options: `override_num_blocks`, `concurrency` and options of tasks, as in `read_csv`.
-    """
-    given = dict(options)
-    source = delta_source(
-        os.fspath(path), version, storage_options, columns, allows_pickle(allow_pickle)
-    )
-    return _dataset(source, given)
-
-
-@showing_keywords(meanings(SourceKeywords))
-@failing_plainly
-def read_iceberg(
-    *,
-    table_identifier: str,
-    row_filter: object = None,
-    selected_fields: Sequence[str] = ("*",),
-    snapshot_id: int | None = None,
-    scan_kwargs: Mapping[str, object] | None = None,
-    catalog_kwargs: Mapping[str, object] | None = None,
-    allow_pickle: bool = False,
-    **options: Unpack[SourceKeywords],
-) -> Dataset:
-    """Read a table of Iceberg.
-
-    Args:
-        table_identifier: The table, as "namespace.name".
-        row_filter: Which rows are read: an expression of pyiceberg, or text such as "price > 3".
-        selected_fields: The columns that are read; "*" is all.
-        snapshot_id: The snapshot; None is the newest.
-        scan_kwargs: More arguments of pyiceberg's Table.scan.
-        catalog_kwargs: For pyiceberg's load_catalog, with the name of the catalog as `name`.
-        allow_pickle: As in `read_parquet`.
-        **options: `override_num_blocks`, `concurrency` and options of tasks, as in `read_csv`.
-    """
-    given = dict(options)
-    table = iceberg_table(table_identifier, catalog_kwargs)
-    trusted = allows_pickle(allow_pickle)
-    source = iceberg_source(table, row_filter, selected_fields, snapshot_id, scan_kwargs, trusted)
-    return _dataset(source, given)
+    return dataset_of(AvroSource(file_options(paths, given)), given)
 
 
 @showing_keywords(meanings(SourceKeywords), open_ended=True)
@@ -584,11 +524,11 @@ def read_datasource(datasource: Datasource, **options: object) -> Dataset:
         raise TypeError(f"read_datasource takes a Datasource; got {datasource!r}")
     of_older_versions = getattr(datasource, "should_create_reader", False)
     theirs = [name for name in options if of_older_versions and name not in (*PLAN, *REMOTE)]
-    return _dataset(CustomSource(datasource, {n: options.pop(n) for n in theirs}), options)
+    return dataset_of(CustomSource(datasource, {n: options.pop(n) for n in theirs}), options)
 
 
 __all__ = [
-    "read_avro", "read_binary_files", "read_csv", "read_datasource", "read_delta", "read_iceberg",
-    "read_images", "read_json", "read_numpy", "read_orc", "read_parquet", "read_sql", "read_text",
-    "read_tfrecords", "read_webdataset",
+    "read_avro", "read_binary_files", "read_csv", "read_datasource", "read_images", "read_json",
+    "read_numpy", "read_orc", "read_parquet", "read_sql", "read_text", "read_tfrecords",
+    "read_webdataset",
 ]  # fmt: skip
