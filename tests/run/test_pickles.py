@@ -282,10 +282,10 @@ def test_an_error_of_others(evil, marker, stolen):
     assert results[0].metrics["loss"] == analysis.trials[0].last_result["loss"]
 
 
-@pytest.mark.parametrize("file", ["error.json", "error.pkl"])
-def test_an_error_that_cannot_be_read_is_named(file, marker, stolen, monkeypatch):
+@pytest.mark.parametrize("described", [b"{", b"{}", b"[" * 100_000], ids=["cut", "empty", "deep"])
+def test_an_error_that_cannot_be_read_is_named(described, marker, stolen):
     for found in stolen.rglob("error.json"):
-        found.write_bytes(b"{" if file == "error.json" else b"{}")
+        found.write_bytes(described)
     for found in stolen.rglob("error.pkl"):
         found.write_bytes(found.read_bytes()[:-9])
     trial = tune.ExperimentAnalysis(stolen).trials[0]
