@@ -166,6 +166,9 @@ def _of_columns(payload: bytes) -> dict[str, bytes]:
         "ray-tensor": claiming("ray.data.arrow_tensor", shapes, payload),
         "ray-tensor-v2": claiming("ray.data.arrow_tensor_v2", shapes, payload),
         "ray-tensor-wrong-shape": claiming("ray.data.arrow_tensor", shapes, b"[7, 7]"),
+        "ray-tensor-overflow": claiming(
+            "ray.data.arrow_tensor", shapes, b"[9223372036854775807,2]"
+        ),
         "ray-tensor-negative": claiming("ray.data.arrow_tensor", shapes, b"[-1, 2]"),
         "ray-ragged": claiming("ray.data.arrow_variable_shaped_tensor", shapes, payload),
         "ray-ragged-many": claiming("ray.data.arrow_variable_shaped_tensor", ragged, b"99999"),
