@@ -579,3 +579,14 @@ def test_weights_need_no_signature(tmp_path):
     loaded = TorchCheckpoint.from_directory(tmp_path).get_model(torch.nn.Linear(2, 1))
     assert torch.equal(loaded.weight, model.weight)
     assert not pickles.is_allowed()
+
+
+def test_a_reference_in_a_checkpoint_is_of_use_while_its_session_lives(tmp_path):
+    with skate.init(engine="inline"):
+        Checkpoint.from_dict({"rows": skate.put([1, 2])}).to_directory(tmp_path / "c")
+        rows = Checkpoint.from_directory(tmp_path / "c").to_dict()["rows"]
+        assert skate.get(rows) == [1, 2]
+    with skate.init(engine="inline"):
+        skate.put("another object")
+        with pytest.raises(UnreadablePickleError, match="1 references to objects whose session"):
+            Checkpoint.from_directory(tmp_path / "c").to_dict()
