@@ -121,6 +121,25 @@ def test_what_others_wrote_neither_hides_nor_hangs_anything(
     assert (rows["pipe"]["trials"], str(pipe) in rows["pipe"]["states"]) == (None, True)
 
 
+@pytest.mark.parametrize("kind", ["pipe", "folder", "endless"])
+def test_an_error_that_is_no_file_hides_no_trial(
+    experiments: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    shutil.copytree(experiments / "first", tmp_path / "first")
+    (error,) = (tmp_path / "first").glob("*/error.txt")
+    error.unlink()
+    match kind:
+        case "pipe":
+            os.mkfifo(error)
+        case "folder":
+            error.mkdir()
+        case _:
+            error.symlink_to("/dev/zero")
+    rows = json.loads(said(capsys, "show", str(tmp_path / "first"), "--json"))
+    assert [row["state"] for row in rows].count("TERMINATED") == 2
+    assert [str(error) in (row["error"] or "") for row in rows].count(True) == 1
+
+
 def test_names_of_others_tell_the_terminal_nothing(
     experiments: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

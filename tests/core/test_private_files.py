@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from skate._core.private_files import is_own, is_private, is_private_folder
+from skate._core.private_files import is_own, is_private, is_private_folder, keeps_what_is_own
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,20 @@ def test_only_what_is_closed_to_others(
     assert is_private(os.lstat(folder)) is closed
     assert is_private(os.lstat(folder), others_may_read=True) is readable
     assert is_private_folder(str(folder)) is closed
+
+
+@pytest.mark.parametrize(
+    ("mode", "kept"), [(0o700, True), (0o755, True), (0o775, True), (0o777, False), (0o1777, True)]
+)
+def test_what_is_own_stays_where_nobody_else_may_rename_it(
+    tmp_path: Path, mode: int, kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    folder.chmod(mode)
+    assert keeps_what_is_own(str(folder)) is kept
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    assert keeps_what_is_own(str(folder)) is (kept and os.getuid() == 0)
 
 
 def test_what_belongs_to_others_is_not_ours(

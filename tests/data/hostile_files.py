@@ -166,6 +166,9 @@ def _of_columns(payload: bytes) -> dict[str, bytes]:
         "ray-tensor": claiming("ray.data.arrow_tensor", shapes, payload),
         "ray-tensor-v2": claiming("ray.data.arrow_tensor_v2", shapes, payload),
         "ray-tensor-wrong-shape": claiming("ray.data.arrow_tensor", shapes, b"[7, 7]"),
+        "ray-tensor-overflow": claiming(
+            "ray.data.arrow_tensor", shapes, b"[9223372036854775807,2]"
+        ),
         "ray-tensor-negative": claiming("ray.data.arrow_tensor", shapes, b"[-1, 2]"),
         "ray-ragged": claiming("ray.data.arrow_variable_shaped_tensor", shapes, payload),
         "ray-ragged-many": claiming("ray.data.arrow_variable_shaped_tensor", ragged, b"99999"),
@@ -283,28 +286,34 @@ def _of_texts(payload: bytes) -> dict[str, bytes]:
 def endless_avro() -> dict[str, bytes]:
     """Avro files of a few bytes that claim to have gigabytes, or any number of values."""
 
-    def of(type_: Any, count: int, block: bytes, size: int | None = None) -> bytes:
-        fields = [] if type_ is None else [{"name": "a", "type": type_}]
-        schema = json.dumps({"type": "record", "name": "r", "fields": fields}).encode()
-        length = _zigzag(len(block) if size is None else size)
-        header = b"Obj\x01\x02\x16avro.schema" + _zigzag(len(schema)) + schema + b"\x00"
-        return header + bytes(16) + _zigzag(count) + length + block + bytes(16)
-
     nulls = _zigzag(1 << 40) + b"\x00"
     empty = {"type": "record", "name": "e", "fields": []}
     return {
-        "long-block.avro": of("string", 1, b"", 3 << 30),
-        "long-text.avro": of("string", 1, _zigzag(3 << 30)),
-        "no-fields.avro": of(None, 1 << 40, b""),
-        "only-nulls.avro": of("null", 1 << 40, b""),
-        "array-of-nulls.avro": of({"type": "array", "items": "null"}, 1, nulls),
-        "array-of-empty.avro": of({"type": "array", "items": empty}, 1, nulls),
-        "array-of-known.avro": of(
+        "long-block.avro": _avro_of("string", 1, b"", 3 << 30),
+        "long-text.avro": _avro_of("string", 1, _zigzag(3 << 30)),
+        "no-fields.avro": _avro_of(None, 1 << 40, b""),
+        "only-nulls.avro": _avro_of("null", 1 << 40, b""),
+        "array-of-nulls.avro": _avro_of({"type": "array", "items": "null"}, 1, nulls),
+        "array-of-empty.avro": _avro_of({"type": "array", "items": empty}, 1, nulls),
+        "array-of-known.avro": _avro_of(
             [empty, {"type": "map", "values": {"type": "array", "items": "e"}}],
             1,
             b"\x02\x02\x02k" + nulls,
         ),
     }
+
+
+def deep_avro() -> bytes:
+    """An Avro file with a record in a record in a record …"""
+    return _avro_of(["null", "r"], 1, b"\x02" * 200_000 + b"\x00")
+
+
+def _avro_of(type_: Any, count: int, block: bytes, size: int | None = None) -> bytes:
+    fields = [] if type_ is None else [{"name": "a", "type": type_}]
+    schema = json.dumps({"type": "record", "name": "r", "fields": fields}).encode()
+    length = _zigzag(len(block) if size is None else size)
+    header = b"Obj\x01\x02\x16avro.schema" + _zigzag(len(schema)) + schema + b"\x00"
+    return header + bytes(16) + _zigzag(count) + length + block + bytes(16)
 
 
 def _zigzag(number: int) -> bytes:

@@ -24,6 +24,7 @@ from tests.data.hostile_files import (
     Payload,
     arrow_stream,
     claiming,
+    deep_avro,
     endless_avro,
     feather,
     hostile_files,
@@ -310,6 +311,18 @@ def test_what_is_nested_too_deep_ends_no_process(tmp_path: Path) -> None:
     done = run_program([sys.executable, "-c", program, *map(str, paths)])
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["True"] * len(paths)
+
+
+def test_records_inside_of_records_end_no_process(tmp_path: Path) -> None:
+    path = tmp_path / "deep.avro"
+    path.write_bytes(deep_avro())
+    program = (
+        "import sys, skate, skate.data\nskate.init(engine='inline')\n"
+        "try: skate.data.read_avro(sys.argv[1]).take()\n"
+        "except ValueError as error: print('too deep inside of each other' in str(error))"
+    )
+    done = run_program([sys.executable, "-c", program, str(path)])
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
 
 
 LITTLE_MEMORY = """

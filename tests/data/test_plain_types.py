@@ -65,3 +65,28 @@ class TestViewsOfArrow:
         assert rows.groupby("s").count().count() == 3
         assert rows.filter(expr="s == 'a'").count() == 1
         assert set(rows.unique("s")) == {"a", "b", None}
+
+
+class Celsius(pa.ExtensionType):
+    """A type of another library, as Arrow's documentation makes one: without a hash."""
+
+    def __init__(self) -> None:
+        super().__init__(pa.float64(), "tests.celsius")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> Celsius:
+        return cls()
+
+
+def test_columns_of_a_type_of_another_library(engine: str) -> None:
+    warm = pa.ExtensionArray.from_storage(Celsius(), pa.array([20.5, None]))
+    dataset = skate.data.from_arrow(pa.table({"t": warm, "n": [1, 2]}))
+    (batch,) = dataset.iter_batches(batch_size=None)
+    assert batch["t"][0] == 20.5
+    assert batch["n"].tolist() == [1, 2]
+    assert dataset.to_pandas()["n"].tolist() == [1, 2]
+    doubled = dataset.map_batches(lambda rows: {"n": rows["n"] * 2})
+    assert [row["n"] for row in doubled.take_all()] == [2, 4]

@@ -76,8 +76,9 @@ def test_what_is_like_a_bar_is_printed(
 ) -> None:
     start(num_cpus=1)
     say = skate.remote(print)
-    skate.get([say.remote(f"{{{tqdm_ray.RAY_TQDM_MAGIC}"), say.remote(tqdm_ray.RAY_TQDM_MAGIC)])
-    assert capfd.readouterr().out.count(tqdm_ray.RAY_TQDM_MAGIC) == 2
+    magic = tqdm_ray.RAY_TQDM_MAGIC
+    skate.get([say.remote(text) for text in (f"{{{magic}", magic, f"{'[' * 100_000}{magic}")])
+    assert capfd.readouterr().out.count(magic) == 3
     assert not manager.bar_groups
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -373,6 +374,31 @@ def test_a_folder_of_others_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     with pytest.raises(PermissionError, match="XDG_CACHE_HOME"):
         EnvironmentFolder("name", str(tmp_path)).use()
+
+
+@pytest.mark.parametrize("which", ["cache", "cache/skate"])
+@pytest.mark.parametrize("how", ["theirs", "open", "a link of theirs"])
+def test_a_cache_in_which_others_can_put_another_folder_is_refused(
+    tmp_path: Path, which: str, how: str
+) -> None:
+    """Ours today, theirs when the interpreter is started."""
+    root, above = tmp_path / "cache/skate/environments", tmp_path / which
+    root.mkdir(mode=0o700, parents=True)
+    if how == "open":
+        above.chmod(0o777)
+    elif os.geteuid() != 0:
+        pytest.skip("only root can act as another user")
+    elif how == "theirs":
+        os.chown(above, 54321, -1)
+    else:
+        above.rename(tmp_path / "elsewhere")
+        above.symlink_to(tmp_path / "elsewhere")
+        os.lchown(above, 54321, -1)
+    with pytest.raises(PermissionError, match=rf"{re.escape(str(above))} .*XDG_CACHE_HOME"):
+        EnvironmentFolder("name", str(root)).use()
+    if how == "open":
+        above.chmod(0o1777)
+        assert EnvironmentFolder("name", str(root)).use() is None
 
 
 def test_a_start_that_fails_while_it_prepares_leaves_nothing(cache: Path, tmp_path: Path) -> None:

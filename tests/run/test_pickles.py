@@ -282,10 +282,10 @@ def test_an_error_of_others(evil, marker, stolen):
     assert results[0].metrics["loss"] == analysis.trials[0].last_result["loss"]
 
 
-@pytest.mark.parametrize("file", ["error.json", "error.pkl"])
-def test_an_error_that_cannot_be_read_is_named(file, marker, stolen, monkeypatch):
+@pytest.mark.parametrize("described", [b"{", b"{}", b"[" * 100_000], ids=["cut", "empty", "deep"])
+def test_an_error_that_cannot_be_read_is_named(described, marker, stolen):
     for found in stolen.rglob("error.json"):
-        found.write_bytes(b"{" if file == "error.json" else b"{}")
+        found.write_bytes(described)
     for found in stolen.rglob("error.pkl"):
         found.write_bytes(found.read_bytes()[:-9])
     trial = tune.ExperimentAnalysis(stolen).trials[0]
@@ -579,3 +579,14 @@ def test_weights_need_no_signature(tmp_path):
     loaded = TorchCheckpoint.from_directory(tmp_path).get_model(torch.nn.Linear(2, 1))
     assert torch.equal(loaded.weight, model.weight)
     assert not pickles.is_allowed()
+
+
+def test_a_reference_in_a_checkpoint_is_of_use_while_its_session_lives(tmp_path):
+    with skate.init(engine="inline"):
+        Checkpoint.from_dict({"rows": skate.put([1, 2])}).to_directory(tmp_path / "c")
+        rows = Checkpoint.from_directory(tmp_path / "c").to_dict()["rows"]
+        assert skate.get(rows) == [1, 2]
+    with skate.init(engine="inline"):
+        skate.put("another object")
+        with pytest.raises(UnreadablePickleError, match="1 references to objects whose session"):
+            Checkpoint.from_directory(tmp_path / "c").to_dict()

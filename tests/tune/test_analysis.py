@@ -223,3 +223,19 @@ def test_a_trial_that_has_ended_knows_the_course_of_its_only_result():
     assert dict(again.metric_analysis) == before
     trial.update_last_result({"loss": 4.0, "training_iteration": 2})
     assert trial.metric_analysis["loss"]["avg"] == 3
+
+
+@pytest.mark.parametrize("course", [["1", 2, 3, 4], [1, None, 2, 3], "abcd"], ids=str)
+def test_the_course_of_a_metric_is_of_numbers(course):
+    told = Trial("f").progress() | {"courses": {"loss": course}}
+    with pytest.raises(TypeError, match="list of numbers"):
+        Trial("f").take_progress(json.loads(json.dumps(told)))
+
+
+def test_times_that_a_program_reports_as_texts_are_left_out_of_the_statistics(tmp_path):
+    made = [trial(tmp_path, number) for number in range(3)]
+    made[0].update_last_result({"timestamp": "noon", "time_total_s": 1.0})
+    made[1].update_last_result({"timestamp": 20, "time_total_s": "long"})
+    made[2].update_last_result({"timestamp": 20, "time_total_s": 5})
+    stats = tune.ExperimentAnalysis(Storage(tmp_path, "search"), trials=made).stats()
+    assert (stats["start_time"], stats["timestamp"]) == (15, 20)

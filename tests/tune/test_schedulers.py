@@ -449,6 +449,18 @@ class TestPBT:
         with pytest.raises(ValueError, match="one trial"):
             control.add("b")
 
+    @pytest.mark.parametrize(
+        "line",
+        ["[" * 100_000, "{", "7", "[1, 2]", '["a", "b", 1, "\\u001b]0;x", {}, {}]', "[9" * 5000],
+        ids=lambda line: line[:9],
+    )
+    def test_a_schedule_that_is_none_is_named(self, tmp_path, line):
+        policy = tmp_path / "policy.txt"
+        policy.write_text(line)
+        with pytest.raises(ValueError, match=r"policy\.txt") as refused:
+            PopulationBasedTrainingReplay(str(policy))
+        assert str(refused.value).isprintable()
+
     def test_pb2_stays_within_the_bounds_and_learns(self, controller):
         control = controller(
             PB2("training_iteration", "score", "max", 1, {"lr": [0, 10], "n": {"k": [1, 5]}})

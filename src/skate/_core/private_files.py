@@ -23,6 +23,19 @@ def is_private(found: os.stat_result, *, others_may_read: bool = False) -> bool:
     return is_own(found) and not found.st_mode & open_to_others
 
 
+def keeps_what_is_own(path: str) -> bool:
+    """Return whether nobody but this user and root can put something else in the place of what
+    this user has in a folder; in `/tmp`, with its sticky bit, nobody can.
+
+    Args:
+        path: The folder, or a link to it, which must not be somebody else's either.
+    """
+    found = os.stat(path)
+    if not {found.st_uid, os.lstat(path).st_uid} <= {0, os.geteuid()}:
+        return False
+    return bool(found.st_mode & stat.S_ISVTX) or not found.st_mode & stat.S_IWOTH
+
+
 def is_private_folder(path: str) -> bool:
     """Return whether `path` is a folder, and no link to one, that only this user may enter."""
     try:

@@ -55,7 +55,7 @@ def without_states(text: str) -> str:
 def _state_in(line: str) -> State | None:
     try:
         state = json.loads(line) if MAGIC in line else None
-    except ValueError:  # someone prints something similar
+    except (ValueError, RecursionError):  # someone prints something similar
         return None
     return state if isinstance(state, dict) and state.keys() >= _FIELDS else None
 

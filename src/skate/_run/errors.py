@@ -125,5 +125,5 @@ def _described(storage: Storage) -> RecordedError | None:
     try:
         about = json.loads(storage.read(DESCRIPTION_FILE))
         return RecordedError(*(str(about[name]) for name in ("type", "message", "traceback")))
-    except (ValueError, KeyError, TypeError):  # damaged
+    except (ValueError, KeyError, TypeError, RecursionError):  # damaged, or nested without end
         return None

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from skate._core.plain_files import read_plain
 from skate._run.reporting import AUTOMATIC
 from skate.cli._tables import commands_of, json_option, show_rows
 
@@ -135,8 +136,11 @@ def _last_line(trial: object) -> str | None:
     error = getattr(trial, "error_file", None)
     if not error or not os.path.exists(error):
         return None
-    with open(error, errors="replace") as file:
-        lines = [line.strip() for line in file if line.strip()]
+    try:
+        text = read_plain(error).decode(errors="replace")
+    except OSError as problem:  # others may have written it: the rest is shown
+        return str(problem)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else None
 
 

@@ -29,6 +29,7 @@ from skate.data._arrow.tensors import (
 from skate.exceptions import UntrustedPickleError
 
 _NAME, _PARAMETERS = b"ARROW:extension:name", b"ARROW:extension:metadata"
+_MOST_VALUES = (1 << 63) - 1  # of a tensor; Arrow refuses shapes of more
 _PICKLED = (OBJECT_NAME, "ray.data.arrow_pickled_object")
 _FIXED = ("ray.data.arrow_tensor", "ray.data.arrow_tensor_v2")
 _RAGGED = ("ray.data.arrow_variable_shaped_tensor",)
@@ -165,7 +166,9 @@ def _is_list(type_: pa.DataType) -> bool:
 
 
 def _is_shape(value: object) -> bool:
-    return isinstance(value, list) and all(type(size) is int and size >= 0 for size in value)
+    if not isinstance(value, list) or not all(type(n) is int and n >= 0 for n in value):
+        return False
+    return math.prod(value) <= _MOST_VALUES
 
 
 def _are_numbers(type_: pa.DataType) -> bool:

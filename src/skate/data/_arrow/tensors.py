@@ -306,8 +306,8 @@ def objects_of_pickles(column: pa.ChunkedArray) -> pa.ChunkedArray:
 # -- from Arrow ---------------------------------------------------------------------------------
 
 # Arrow knows this too (`to_pandas_dtype`), but up to version 25 imports pandas to say so.
-_DTYPES_OF_NUMBERS: dict[pa.DataType, Dtype] = {
-    getattr(pa, name)(): np.dtype(name)
+_DTYPES_OF_NUMBERS: dict[int, Dtype] = {  # by the id: types of other libraries have no hash
+    getattr(pa, name)().id: np.dtype(name)
     for name in (
         "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
         "float16", "float32", "float64",
@@ -342,7 +342,7 @@ def _array_of(chunk: pa.Array, writable: bool = False) -> Array:
     """Do as `chunk.to_numpy()`, which would first import pandas; see `_numbers`."""
     if not _has_plain_numbers(chunk):
         return chunk.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
-    dtype, memory = _DTYPES_OF_NUMBERS[chunk.type], chunk.buffers()[1]
+    dtype, memory = _DTYPES_OF_NUMBERS[chunk.type.id], chunk.buffers()[1]
     if memory is None:
         return np.empty(0, dtype)
     array = np.frombuffer(memory, dtype, len(chunk), chunk.offset * dtype.itemsize)
@@ -352,7 +352,7 @@ def _array_of(chunk: pa.Array, writable: bool = False) -> Array:
 
 
 def _has_plain_numbers(column: pa.Array | pa.ChunkedArray) -> bool:
-    return column.type in _DTYPES_OF_NUMBERS and not column.null_count
+    return column.type.id in _DTYPES_OF_NUMBERS and not column.null_count
 
 
 def _ragged_to_numpy(rows: Sequence[Array | None]) -> Array:

@@ -28,8 +28,31 @@ class AvroSource(FileSource):
         with self.open(path) as stream:
             records = fastavro.reader(_InParts(stream))
             check_sizes(records.writer_schema)
-            while rows := list(islice(records, ROWS_PER_BLOCK)):
-                yield block_of_rows(rows)
+            if not contains_itself(records.writer_schema):
+                yield from _blocks(records)
+                return
+        with self.open(path) as stream:
+            yield from _blocks(_read_in_python(_InParts(stream)))
+
+
+def _blocks(records: Iterator[Any]) -> Iterator[Block]:
+    while rows := list(islice(records, ROWS_PER_BLOCK)):
+        yield block_of_rows(rows)
+
+
+def _read_in_python(content: _InParts) -> Iterator[Any]:
+    """Yield the records by fastavro's slower reader, written in Python.
+
+    The compiled one has no limit for how deep records are inside of each other: a file may end
+    the process.
+
+    Raises:
+        ValueError: If they are deeper than Python can follow.
+    """
+    try:
+        yield from try_import("fastavro._read_py", "data-sources").reader(content)
+    except RecursionError:
+        raise ValueError("its records are too deep inside of each other") from None
 
 
 class _InParts:
@@ -46,6 +69,28 @@ class _InParts:
             parts.append(part)
             size -= len(part)
         return b"".join(parts)
+
+
+def contains_itself(schema: Any) -> bool:
+    """Return whether records of a type may be inside of each other, as deep as a file says.
+
+    Args:
+        schema: The schema of the records, as fastavro has parsed it.
+    """
+    waiting: list[tuple[Any, frozenset[str]]] = [(schema, frozenset())]
+    while waiting:
+        part, around = waiting.pop()
+        if isinstance(part, str) and part in around:
+            return True
+        if isinstance(part, list):
+            waiting += [(one, around) for one in part]
+        elif isinstance(part, dict):
+            if part.get("type") in _NAMED:
+                around |= {part["name"]}
+            inner = [part.get(key) for key in ("type", "items", "values")]
+            inner += [field.get("type") for field in part.get("fields") or ()]
+            waiting += [(one, around) for one in inner]
+    return False
 
 
 def check_sizes(schema: Any) -> None:

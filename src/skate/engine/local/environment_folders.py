@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from skate._core.private_files import is_private
+from skate._core.private_files import is_private, keeps_what_is_own
 from skate._core.requirements import Requirements
 
 WORKING_DIR = "RAY_RUNTIME_ENV_CREATE_WORKING_DIR"  # in lines of requirements, as in Ray
@@ -124,14 +124,19 @@ def sweep_environments(root: str | None = None) -> None:
 
 
 def _make_private(root: str) -> None:
-    """Make the folder, for this user alone. PermissionError if it is somebody else's: whoever
-    can write there could have our workers run what they like."""
+    """Make the folder, for this user alone. PermissionError if it is somebody else's, or if
+    somebody else may put another one in its place: whoever can write there could have our workers
+    run what they like."""
     os.makedirs(root, mode=0o700, exist_ok=True)
-    found = os.lstat(root)
-    if not is_private(found, others_may_read=True):
+    above = [str(folder) for folder in Path(root).parents[:2]]
+    wrong = [folder for folder in above if not keeps_what_is_own(folder)]
+    if not is_private(os.lstat(root), others_may_read=True):
+        wrong = [root]
+    if wrong:
+        found = os.lstat(wrong[0])
         raise PermissionError(
-            f"{root} is not this user's alone (owner {found.st_uid}, mode "
-            f"{found.st_mode & 0o777:o}): set XDG_CACHE_HOME to a folder that is"
+            f"{wrong[0]} is not this user's alone (owner {found.st_uid}, mode "
+            f"{found.st_mode & 0o7777:o}): set XDG_CACHE_HOME to a folder that is"
         )
 
 

@@ -335,13 +335,16 @@ class ExperimentAnalysis:
         from collections import Counter
 
         last = [trial.last_result for trial in self.trials if trial.last_result]
-        times = [
-            (row["timestamp"], row.get("time_total_s", 0)) for row in last if "timestamp" in row
-        ]
+        times = [(row.get("timestamp"), row.get("time_total_s", 0)) for row in last]
         stats: ResultRow = dict(Counter(trial.status for trial in self.trials))
-        if times:
-            stats["start_time"] = min(end - seconds for end, seconds in times)
-            stats["timestamp"] = max(end for end, _ in times)
+        numbers = [  # a program may report something else by these names
+            (end, seconds)
+            for end, seconds in times
+            if isinstance(end, (int, float)) and isinstance(seconds, (int, float))
+        ]
+        if numbers:
+            stats["start_time"] = min(end - seconds for end, seconds in numbers)
+            stats["timestamp"] = max(end for end, _ in numbers)
         return stats
 
     # -- defaults ----------------------------------------------------------------------------

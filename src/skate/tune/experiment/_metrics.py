@@ -69,7 +69,13 @@ class MetricSummary:
 
     @classmethod
     def of(cls, state: list[Any]) -> MetricSummary:
-        """Make a summary from what the state file keeps."""
+        """Make a summary from what the state file keeps.
+
+        Raises:
+            TypeError: If these are no numbers; others may have written the file.
+        """
+        if not all(isinstance(number, (int, float)) for number in state):
+            raise TypeError(f"the course of a metric is a list of numbers; got {state!r}")
         course = cls()
         course.count, course.total, course.minimum, course.maximum, *recent = state
         course._recent = recent if len(recent) > 1 else None

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from skate._core.printable import printable
 from skate._run.types import ResultRow
 from skate.tune.result import TRAINING_ITERATION
 from skate.tune.schedulers._explore import perturbed_tag
@@ -104,9 +105,9 @@ def _load(path: Path) -> tuple[dict[str, object], list[tuple[int, dict[str, obje
     The file begins with the past of the trials that were copied; the last unbroken chain counts.
     """
     try:
-        rows = [json.loads(line) for line in path.read_text().splitlines()]
-    except json.JSONDecodeError:
-        raise ValueError(f"Could not read PBT policy file: {path}") from None
+        rows = [_row_of(line) for line in path.read_text().splitlines()]
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ValueError(f"Could not read PBT policy file: {path}: {error}") from None
     policy: list[tuple[int, dict[str, Any]]] = []
     source_tag, first = None, {}
     for old_tag, new_tag, _, new_step, old_config, new_config in reversed(rows):
@@ -115,3 +116,14 @@ def _load(path: Path) -> tuple[dict[str, object], list[tuple[int, dict[str, obje
         source_tag, first = new_tag, old_config
         policy.append((new_step, new_config))
     return first, policy[::-1]
+
+
+def _row_of(line: str) -> list[Any]:
+    row = json.loads(line)
+    match row:
+        case [_, _, _, int() | float(), dict(), dict()]:
+            return row  # type: ignore[no-any-return]
+    raise ValueError(
+        "a line is a list of two tags, two steps and two configurations; "
+        f"got {printable(line[:80])}"
+    )
