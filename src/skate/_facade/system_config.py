@@ -35,7 +35,8 @@ def place_to_spill(system_config: object) -> str | None:
     if wrong:
         raise ValueError(
             f"_system_config[{_SPILLING!r}] takes JSON with `type` (one of {', '.join(_TYPES)}) "
-            f"and `params` (any of {', '.join(_PARAMETERS)}, the first a number); got {spilling!r}. "
+            f"and `params` (any of {', '.join(_PARAMETERS)}, the first a number); "
+            f"got {spilling!r}. "
             "init(spill_dir=...) says the same"
         )
     place = params.get("directory_path")
