@@ -68,7 +68,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "client_builder": {"_facade"},
     "job_config": {"runtime_env"},
     "job_submission": {"_core", "engine", "runtime_env", "skate"},
-    "logging_config": {"skate"},
+    "logging_config": {"_facade"},
     "util": {"_core", "engine", "exceptions", "job_submission", "skate"},
     "experimental": {"_core", "engine", "util"},
     "dag": {"_core", "_facade", "exceptions"},

@@ -48,6 +48,24 @@ def test_workers_and_driver_write_json(capfd: pytest.CaptureFixture[str]) -> Non
         assert "task_id" not in said
 
 
+def test_the_first_record_is_about_the_session(capsys: pytest.CaptureFixture[str]) -> None:
+    with skate.init(engine="inline", num_cpus=3, logging_config=skate.LoggingConfig()):
+        pass
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "-- a session began, with 3 CPUs job_id=" in line
+
+
+def test_fields_of_a_dictionary_are_shown_by_their_own_names(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    config = skate.LoggingConfig("JSON", log_level="WARNING")
+    with skate.init(engine="inline", logging_config=config):
+        logging.warning("la", extra={"ray_serve_extra_fields": {"voice": "alto", "bars": 2}})
+    line = json.loads(capsys.readouterr().err)
+    assert (line["voice"], line["bars"]) == ("alto", 2)
+    assert "ray_serve_extra_fields" not in line
+
+
 def test_text_and_level(capsys: pytest.CaptureFixture[str]) -> None:
     with skate.init(engine="inline", logging_config=skate.LoggingConfig(log_level="WARNING")):
         logging.getLogger("choir").info("quiet")
@@ -64,7 +82,7 @@ def test_the_encoding_of_the_environment(
     with skate.init(engine="inline") as session:
         assert dict(skate.init()) == dict(session)  # asks for nothing new
         logging.getLogger("choir").info("la")
-    assert json.loads(capsys.readouterr().err)["message"] == "la"
+    assert json.loads(capsys.readouterr().err.splitlines()[1])["message"] == "la"
     with skate.init(engine="inline", logging_config=skate.LoggingConfig("TEXT")):
         logging.getLogger("choir").info("la")
     assert "-- la job_id=" in capsys.readouterr().err

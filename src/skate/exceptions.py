@@ -36,6 +36,7 @@ SkateError (RayError)
 ├── PlasmaObjectNotAvailable
 ├── OufOfBandObjectRefSerializationException  a reference was pickled by the program
 └── SkateSystemError (RaySystemError)        a fault of skate itself
+    ├── PlacementGroupExistsError            the name is taken; also a ValueError
     └── GraphClosedError                     a compiled graph has ended; also a RuntimeError
 """
 
@@ -74,6 +75,7 @@ __all__ = [
     "OutsideLinkError",
     "OwnerDiedError",
     "PendingCallsLimitExceeded",
+    "PlacementGroupExistsError",
     "PlasmaObjectNotAvailable",
     "RayActorError",
     "RayError",
@@ -764,6 +766,21 @@ class SkateSystemError(SkateError):
     def __str__(self) -> str:
         text = f"System error: {self.client_exc}"
         return f"{text}\n{self.traceback_str}" if self.traceback_str else text
+
+
+class PlacementGroupExistsError(SkateSystemError, ValueError):
+    """The name is taken by a placement group that was not removed.
+
+    Args:
+        name: The name.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"a placement group named {name!r} exists already")
+        self.name = name
+
+    def __reduce__(self) -> tuple[type, tuple[str]]:
+        return type(self), (self.name,)
 
 
 class GraphClosedError(SkateSystemError, RuntimeError):

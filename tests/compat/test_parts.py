@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import logging
 import os
 import sys
 import warnings
@@ -955,3 +956,37 @@ def test_other_functions_of_the_autoscaler_are_refused() -> None:
 
     with pytest.raises(NotImplementedError, match="Ray's cluster"):
         sdk.teardown_cluster("cluster.yaml")
+
+
+def test_formatters_and_the_filter_of_logging() -> None:
+    import ray
+    from ray._common.filters import CoreContextFilter
+    from ray._common.formatters import JSONFormatter, TextFormatter
+
+    record = logging.makeLogRecord({"msg": "la", "voice": "alto"})
+    assert CoreContextFilter().filter(record)
+    here = ray.get_runtime_context()
+    as_json, as_text = JSONFormatter(), TextFormatter()
+    line = json.loads(as_json.format(record))
+    assert (line["message"], line["voice"], line["job_id"]) == ("la", "alto", here.get_job_id())
+    assert "task_id" not in line
+    assert "voice=alto" in as_text.format(record)
+    as_json.set_additional_log_standard_attrs(["name"])
+    assert json.loads(as_json.format(record))["name"] == record.name
+    wrong = logging.makeLogRecord({"ray_serve_extra_fields": "alto"})
+    with pytest.raises(ValueError, match="takes a dictionary of fields; got 'alto'"):
+        as_json.format(wrong)
+
+
+def test_a_client_disconnects_and_connects() -> None:
+    import ray
+    from ray.util.client.ray_client_helpers import ray_start_client_server
+
+    ray.shutdown()
+    with ray_start_client_server() as client:
+        assert client.is_connected()
+        client.disconnect()
+        assert not client.is_connected()
+        assert not ray.is_initialized()
+        client.connect("local", namespace="elsewhere")
+        assert ray.get_runtime_context().namespace == "elsewhere"

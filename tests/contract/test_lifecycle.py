@@ -399,6 +399,7 @@ def test_where_values_are_spilled_in_words_of_ray(start, tmp_path, spelling):
             for config in (
                 '{"type": "abc"}',
                 '{"type": "filesystem", "params": {"random_arg": 1}}',
+                '{"type": "filesystem", "params": {"buffer_size": "abc"}}',
                 "[]",
                 "no JSON",
                 7,

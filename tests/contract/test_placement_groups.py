@@ -1,5 +1,6 @@
 """Placement groups: bundles of resources reserved together."""
 
+import pickle
 import time
 
 import pytest
@@ -76,7 +77,7 @@ def test_a_bundle_is_chosen_by_its_index(group):
 def test_a_bundle_that_does_not_exist_is_refused(group, index):
     made = group([{"CPU": 1}, {"CPU": 1}])
     strategy = inside(made, placement_group_bundle_index=index)
-    with pytest.raises(ValueError, match="index"):
+    with pytest.raises(ValueError, match=f"bundle index {index} is invalid"):
         current.options(scheduling_strategy=strategy).remote()
 
 
@@ -440,3 +441,48 @@ def test_a_group_of_an_earlier_session_is_told_and_can_be_removed(start):
     with pytest.raises(ValueError, match="does not exist any more"):
         current.options(scheduling_strategy=inside(group)).remote()
     remove_placement_group(group)
+
+
+def test_a_name_is_taken_once(group):
+    made = group([{"CPU": 1}], name="taken")
+    with pytest.raises(skate.exceptions.RaySystemError, match="taken") as raised:
+        placement_group([{"CPU": 1}], name="taken")
+    if type(raised.value) is skate.exceptions.PlacementGroupExistsError:
+        assert isinstance(raised.value, ValueError)
+        assert pickle.loads(pickle.dumps(raised.value)).name == "taken"
+    remove_placement_group(made)
+    assert group([{"CPU": 1}], name="taken").wait(60)
+
+
+def test_a_group_is_not_ready_after_it_was_removed(group):
+    made = group([{"CPU": 1}])
+    assert made.wait(60)
+    remove_placement_group(made)
+    eventually(lambda: placement_group_table(made)["state"] == "REMOVED")
+    with pytest.raises(Exception, match=r"removed|does not exist"):
+        made.wait(60)
+    with pytest.raises(skate.exceptions.TaskPlacementGroupRemoved):
+        skate.get(made.ready(), timeout=60)
+
+
+@pytest.mark.engines("inline", "local")
+@pytest.mark.differs_from_ray("Ray waits for ever")
+def test_what_is_to_run_in_a_group_that_can_never_be_is_told_so(group):
+    made = group([{"CPU": 1000}])
+    row = placement_group_table(made)
+    assert (row["state"], row["stats"]["scheduling_state"]) == ("PENDING", "INFEASIBLE")
+    assert made.wait(60) is False
+    strategy = inside(made)
+    with pytest.raises(skate.exceptions.TaskUnschedulableError, match="1000"):
+        skate.get(current.options(scheduling_strategy=strategy).remote(), timeout=60)
+
+    @skate.remote
+    class Actor:
+        def ready(self):
+            return True
+
+    actor = Actor.options(scheduling_strategy=strategy).remote()
+    with pytest.raises(skate.exceptions.ActorUnschedulableError, match="1000"):
+        skate.get(actor.ready.remote(), timeout=60)
+    remove_placement_group(made)
+    assert placement_group_table(made)["state"] == "REMOVED"

@@ -47,6 +47,14 @@ def _count(lowest: int, meaning: str) -> Check:
     return optional(whole_numbers(lowest, meaning))
 
 
+def _bundle_index(name: str, value: Any) -> int | None:
+    meaning = "the number of a bundle, or -1 for any"
+    if isinstance(value, int) and value < -1:
+        raise ValueError(f"{name} takes {meaning}; bundle index {value} is invalid")
+    index: int | None = _count(-1, meaning)(name, value)
+    return index
+
+
 def _instance(kinds: type | tuple[type, ...], allowed: str) -> Check:
     return optional(instances(kinds, allowed))
 
@@ -271,9 +279,7 @@ OPTIONS: dict[str, Option] = {
     "runtime_env": Option(_MADE, runtime_env, "runtime_env"),
     "scheduling_strategy": Option(_MADE, _strategy, "scheduling_strategy"),
     "placement_group": Option(_MADE, _group, "placement_group"),
-    "placement_group_bundle_index": Option(
-        _MADE, _count(-1, "the number of a bundle, or -1 for any"), "bundle_index"
-    ),
+    "placement_group_bundle_index": Option(_MADE, _bundle_index, "bundle_index"),
     "placement_group_capture_child_tasks": Option(_MADE, _flag, "capture_child_tasks"),
     "max_retries": Option((TASK,), _or_forever, "max_retries"),
     "retry_exceptions": Option(_RUN, _retry_exceptions, "retry_exceptions"),

@@ -187,9 +187,12 @@ def init(
     }
     wanted = {name: value for name, value in wanted.items() if value is not None}
     offered = page.offered(dashboard or include_dashboard, dashboard_host, dashboard_port)
+    before = installed_engine()
     with offered as show:
         started = _start(wanted, ignore_reinit_error, tracing)
         show(started)
+    if job.sets_up_logging and started is not before:
+        logging_setup.say_what_began(started)
     return ClientContext(started)
 
 

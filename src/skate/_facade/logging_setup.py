@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skate._core.argument_checks import wrong_value
 from skate._core.optional_imports import ray_is_skate
+
+if TYPE_CHECKING:
+    from skate.engine.base import Engine
 
 # Of Ray, for whoever starts the programs of others.
 _ENCODING = "RAY_LOGGING_CONFIG_ENCODING"
@@ -43,6 +46,14 @@ def apply_config(config: Any, runtime_env: dict[str, Any] | None) -> dict[str, A
 
     config._apply()
     return with_setup_hook(runtime_env, config._apply)
+
+
+def say_what_began(engine: Engine) -> None:
+    """Write the first record, for programs that collect them."""
+    import logging
+
+    cpus = engine.cluster_resources().get("CPU", 0)
+    logging.getLogger("skate").info("a session began, with %g CPUs", cpus)
 
 
 def chosen_level(log_level: int | str | None, logging_level: int | str | None) -> int | str | None:

@@ -25,13 +25,18 @@ def place_to_spill(system_config: object) -> str | None:
     try:
         config = json.loads(spilling)
         kind, params = config.get("type", "filesystem"), config.get("params", {})
-        wrong = kind not in _TYPES or [name for name in params if name not in _PARAMETERS]
+        wrong = (
+            kind not in _TYPES
+            or [name for name in params if name not in _PARAMETERS]
+            or not isinstance(params.get("buffer_size", 0), int)
+        )
     except (TypeError, ValueError, AttributeError):
         wrong = True
     if wrong:
         raise ValueError(
             f"_system_config[{_SPILLING!r}] takes JSON with `type` (one of {', '.join(_TYPES)}) "
-            f"and `params` (any of {', '.join(_PARAMETERS)}); got {spilling!r}. "
+            f"and `params` (any of {', '.join(_PARAMETERS)}, the first a number); "
+            f"got {spilling!r}. "
             "init(spill_dir=...) says the same"
         )
     place = params.get("directory_path")

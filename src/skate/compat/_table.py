@@ -61,6 +61,15 @@ HOMES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(
         ("ray._common.pydantic_compat", "ray._private.pydantic_compat"), ("pydantic", *UNKNOWN)
     ),
+    **dict.fromkeys(
+        (
+            "ray._common.filters",
+            "ray._common.formatters",
+            "ray._private.ray_logging.filters",
+            "ray._private.ray_logging.formatters",
+        ),
+        ("skate.compat.parts.core.log_lines", *UNKNOWN),
+    ),
     "ray._private.profiling": ("skate.util.profiling", *UNKNOWN),
     "ray._private.worker": ("skate.compat.parts.core.worker", "skate", *UNKNOWN),
     "ray.data._internal.arrow_block": _DATA_INSIDE,

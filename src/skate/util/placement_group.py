@@ -81,7 +81,7 @@ class PlacementGroup:
             why; `ready()` has that as its error.
 
         Raises:
-            ValueError: If the group was removed.
+            TaskPlacementGroupRemoved: If the group was removed.
         """
         if self.is_empty:
             return True

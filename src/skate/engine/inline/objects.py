@@ -137,6 +137,13 @@ class Objects:
                 weakref.finalize(ref, self._ref_gone, failure)
             self._finish(ref._entry)
 
+    def fail_from_now_on(self, ref: ObjectRef[object], error: SkateError) -> None:
+        """Make an event, whether it has happened or not, an error for whoever asks later."""
+        if ref._entry.done:
+            ref._entry.error = error
+        else:
+            self.fail(ref, error)
+
     def _finish(self, entry: Entry) -> None:
         with self.changed:
             entry.done, entry.cancel = True, None

@@ -18,6 +18,7 @@ from skate.engine.inline.resources import (
 )
 from skate.exceptions import (
     ActorDiedError,
+    PlacementGroupExistsError,
     SkateError,
     TaskPlacementGroupRemoved,
 )
@@ -45,7 +46,7 @@ class Placement:
     ) -> ObjectRef[object]:
         """Reserve the bundles, if the machine has what is `needed` for each of them."""
         if name and any(g.name == name and not g.removed for g, _ in self._groups.values()):
-            raise ValueError(f"a placement group named {name!r} exists already")
+            raise PlacementGroupExistsError(name)
         group = InlineGroup([dict(bundle) for bundle in bundles], strategy, name)
         ref = self._objects.new()
         ref._entry.group = group
@@ -67,10 +68,11 @@ class Placement:
         record, _ = self._groups[group._ref]
         if record.removed:
             raise TaskPlacementGroupRemoved
+        if group._ref._entry.error is not None:
+            raise group._ref._entry.error
         if not -1 <= index < len(record.bundles):
             raise ValueError(
-                f"placement_group_bundle_index={index}, but the group has "
-                f"{len(record.bundles)} bundles"
+                f"the group has {len(record.bundles)} bundles; bundle index {index} is invalid"
             )
         if not record.fits(amounts, index):
             raise ValueError(
@@ -87,6 +89,7 @@ class Placement:
             return
         group, holding = self._groups[ref]
         group.removed = True
+        self._objects.fail_from_now_on(ref, TaskPlacementGroupRemoved())
         self._resources.free(holding)
         for actor in list(self._inside.pop(ref, ())):
             actor.end(ActorDiedError("Its placement group was removed.", actor.actor_id))
@@ -116,6 +119,6 @@ def _described(ref: ObjectRef[object], group: InlineGroup, node_id: str) -> dict
             range(len(group.bundles)), node_id if reserved else ""
         ),
         "strategy": group.strategy,
-        "state": "REMOVED" if group.removed else "CREATED" if reserved else "INFEASIBLE",
+        "state": "REMOVED" if group.removed else "CREATED" if reserved else "PENDING",
         "stats": {"scheduling_state": "FINISHED" if reserved else "INFEASIBLE"},
     }

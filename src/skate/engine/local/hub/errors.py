@@ -225,12 +225,15 @@ def what_there_is(demand: Demand, machine: ResourcePool) -> str:
 def unschedulable(task: HubTask, scheduler: Scheduler) -> exceptions.SkateError:
     shape = task.plan.shape
     assert shape is not None
-    if shape.group is not None:
+    if shape.group is None:
+        text = (
+            f"{task.name} asks for {from_units(shape.demand)}, and {shape.problem}. "
+            f"{what_there_is(shape.demand, scheduler.machine)}"
+        )
+    elif shape.group.state == "INFEASIBLE":
+        text = f"{task.name} waits for {shape.problem}"
+    else:
         return group_removed(task)
-    text = (
-        f"{task.name} asks for {from_units(shape.demand)}, and {shape.problem}. "
-        f"{what_there_is(shape.demand, scheduler.machine)}"
-    )
     if task.actor is not None:
         return exceptions.ActorUnschedulableError(text)
     return exceptions.TaskUnschedulableError(text)

@@ -30,6 +30,7 @@ class HubGroup:
         self.strategy = strategy
         self.name = name
         self.state: str = "PENDING"
+        self.problem: str | None = None  # why it can never be
         self._made = time.monotonic()
         self._tries = 0
         self._waited_seconds = 0.0  # before all was reserved
@@ -104,12 +105,15 @@ class HubGroup:
             "bundles": dict(enumerate(self.bundles)),
             "bundles_to_node_id": dict.fromkeys(range(len(self.bundles)), placed),
             "strategy": self.strategy,
-            "state": self.state,
+            "state": "PENDING" if self.state == "INFEASIBLE" else self.state,
             "stats": {
                 "end_to_end_creation_latency_ms": 1000 * self._waited_seconds,
                 "scheduling_latency_ms": 1000 * self._waited_seconds,
                 "scheduling_attempt": self._tries,
                 "highest_retry_delay_ms": 0.0,
-                "scheduling_state": "FINISHED" if placed else "QUEUED",
+                "scheduling_state": self._scheduling_state(),
             },
         }
+
+    def _scheduling_state(self) -> str:
+        return {"CREATED": "FINISHED", "INFEASIBLE": "INFEASIBLE"}.get(self.state, "QUEUED")

@@ -57,24 +57,38 @@ class PlacementGroups:
         creator: WorkerProcess | None = None,
     ) -> None:
         """Make a group. It lives until it is removed, or the actor that made it is killed."""
+        self._forget_impossible()
         groups, machine = self._state.groups, self._scheduler.machine
         if name and any(group.name == name for group in groups.values()):
-            raise ValueError(f"a placement group named {name!r} exists already")
+            raise exceptions.PlacementGroupExistsError(name)
         actor = creator is not None and creator.actor is not None
         group = HubGroup(id, bundles, strategy, name, creator if actor and not detached else None)
         group.demands = [*map(to_units, with_labels(bundles, selectors, self._labels))]
+        groups[id] = group
         problem = group.why_impossible(machine)
         if problem is not None:
-            label = name or group.describe(self._node_id)["placement_group_id"]
-            text = f"placement group {label}: {problem}"
-            if not machine.could_ever_fit(group.whole_demand()):
-                text += f". {errors.what_there_is(group.whole_demand(), machine)}"
-            error = errors.packed(exceptions.TaskUnschedulableError(text))
-            self._values.complete(id, FAILED, error)
-            return
-        self._counts.add((id,))  # until it is removed
-        groups[id] = group
-        self._scheduler.dispatch_all()
+            self._give_up(group, problem)
+        else:
+            self._counts.add((id,))  # until it is removed
+            self._scheduler.dispatch_all()
+
+    def _give_up(self, group: HubGroup, problem: str) -> None:
+        """Tell who waits for a group that it can never be."""
+        machine, demand = self._scheduler.machine, group.whole_demand()
+        label = group.name or group.describe(self._node_id)["placement_group_id"]
+        text = f"placement group {label}: {problem}"
+        if not machine.could_ever_fit(demand):
+            text += f". {errors.what_there_is(demand, machine)}"
+        group.state, group.problem = "INFEASIBLE", text
+        error = errors.packed(exceptions.TaskUnschedulableError(text))
+        self._values.complete(group.id, FAILED, error)
+
+    def _forget_impossible(self) -> None:
+        """Forget the groups that could never be, and that nobody refers to any more."""
+        groups = self._state.groups
+        for group in [group for group in groups.values() if group.state == "INFEASIBLE"]:
+            if group.id not in self._state.entries:
+                del groups[group.id]
 
     def find(self, name: str) -> tuple[int, list[dict[str, float]]]:
         """Return the id and the bundles of a group by its name. Raises ValueError."""
@@ -96,10 +110,12 @@ class PlacementGroups:
         """Remove a group, with what waits or runs in it."""
         group = self._state.groups.pop(id, None)
         if group is not None:
+            was_held = group.state != "INFEASIBLE"
             self._empty(group)
             group.maker = None
             self._state.removed_groups.append(group)
-            self._counts.drop((id,))
+            if was_held:
+                self._counts.drop((id,))
             self._scheduler.dispatch_all()
 
     def lose_maker(self, worker: WorkerProcess) -> None:
@@ -123,8 +139,8 @@ class PlacementGroups:
         if group.state == "CREATED":
             group.give_back(self._scheduler.machine)
         group.state = "REMOVED"
-        error = errors.packed(ValueError("the group was removed"))
-        self._values.complete(group.id, FAILED, error)
+        error = errors.packed(exceptions.TaskPlacementGroupRemoved())
+        self._values.fail_from_now_on(group.id, error)
 
     def _end_inside(self, worker: WorkerProcess) -> None:
         for task in list(worker.in_flight.values()):

@@ -215,7 +215,7 @@ class Planner:
                 f"placement_group_bundle_index takes -1 to {len(group.bundles) - 1}, as the group "
                 f"has {len(group.bundles)} bundles; bundle index {index} is invalid"
             )
-        if not group.could_ever_fit(to_units(demand), index):
+        if group.problem is None and not group.could_ever_fit(to_units(demand), index):
             raise ValueError(
                 f"{dict(demand)} cannot fit into any bundles of the placement group: "
                 f"{group.bundles}"

@@ -99,7 +99,9 @@ class Scheduler:
         shape = self._shapes.get(key)
         if shape is None:
             self._shapes[key] = shape = Shape(demand, environment, group, bundle, dedicated)
-            if group is None and not self.machine.could_ever_fit(demand):
+            if group is not None:
+                shape.problem = group.problem
+            elif not self.machine.could_ever_fit(demand):
                 shape.problem = "this machine does not have that much"
         return shape
 

@@ -62,6 +62,18 @@ class Values:
         """Complete an object that stands for an event: its value is None."""
         self.complete(id, INLINE, NONE)
 
+    def fail_from_now_on(self, id: int, error: Any) -> None:
+        """Make an event, whether it has happened or not, an error for whoever asks later; it is
+        no news."""
+        entry = self._entries.get(id)
+        if entry is None:
+            return
+        entry.read = True
+        if entry.kind is None:
+            self.complete(id, FAILED, error)
+        else:
+            entry.kind, entry.data = FAILED, error
+
     def discard(self, kind: int, data: Any) -> None:
         """Free a value that nobody wants."""
         if kind == STORED:

@@ -15,6 +15,15 @@ class _Client:
     def is_connected(self) -> bool:
         return self._connected
 
+    def connect(self, address: str = "local", **settings: Any) -> Any:
+        """Begin a session, with the settings of `init`."""
+        return skate.init(address, **settings)
+
+    def disconnect(self) -> None:
+        """End the session."""
+        self._connected = False
+        skate.shutdown()
+
     def __getattr__(self, name: str) -> Any:
         return getattr(skate, name)
 
