@@ -321,7 +321,12 @@ class TestSources:
             def __iter__(self):
                 return iter(range(3))
 
+        class OfKnownLength(Stream):
+            def __len__(self):
+                return 3
+
         assert skate.data.from_torch(Stream()).take_all() == [0, 1, 2]
+        assert skate.data.from_torch(OfKnownLength()).take_all() == [0, 1, 2]
 
     def test_an_empty_dataset(self):
         dataset = skate.data.from_items([])
