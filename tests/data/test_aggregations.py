@@ -121,6 +121,12 @@ def test_distinct_lists_are_lists():
 
 
 class TestAggregations:
+    def test_no_share_of_nothing_is_zero(self):
+        missing = skate.data.from_items([{"a": None}] * 2)
+        assert missing.aggregate(aggregate.ZeroPercentage("a")) == {"zero_pct(a)": None}
+        all_of_them = aggregate.ZeroPercentage("a", ignore_nulls=False)
+        assert missing.aggregate(all_of_them) == {"zero_pct(a)": 0.0}
+
     def test_values(self):
         rows = [{"a": 0}, {"a": 1}, {"a": None}, {"a": 1}]
         found = skate.data.from_items(rows).aggregate(

@@ -497,6 +497,12 @@ class TestKinds:
         with pytest.raises(TypeError, match="is_in takes a list"):
             BinaryExpr(Operation.IN, col("a"), col("b"))
 
+    def test_expressions_are_found_in_lists(self):
+        assert col("a") + 1 in [col("b"), col("a") + 1][1:]
+        assert col("a").is_in(lit([5])).right == lit([5])
+        with pytest.raises(TypeError, match="has no truth value"):
+            bool(col("a") == 1)
+
     def test_operations_on_one(self):
         for made, op in [
             (~col("a"), Operation.NOT),

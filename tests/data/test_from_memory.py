@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import UserDict
 from typing import Any
 
 import cloudpickle
@@ -197,6 +198,33 @@ class TestItems:
 
 
 @pytest.mark.engines("inline")
+class TestPlainValuesFromFunctions:
+    """Without plain rows, as where Ray is imported, functions give dictionaries."""
+
+    @pytest.fixture
+    def rows(self, engine):
+        rows = skate.data.range(2)
+        rows.context.plain_rows = False
+        return rows
+
+    def test_they_are_refused(self, rows):
+        for wrong in (
+            rows.map(lambda row: row["id"]),
+            rows.map(lambda row: np.ones(2)),
+            rows.flat_map(lambda row: [row["id"]]),
+            rows.map_batches(lambda batch: [1, 2]),
+            rows.map_batches(lambda batch: batch["id"]),
+        ):
+            with pytest.raises(ValueError, match=r"not allowed.*\{'item': value\}"):
+                wrong.take_all()
+
+    def test_all_kinds_of_dictionaries_are_rows_and_batches(self, rows):
+        assert rows.map(lambda row: UserDict(n=row["id"])).take_all() == [{"n": 0}, {"n": 1}]
+        assert rows.flat_map(lambda row: [UserDict(n=1)]).count() == 2
+        assert rows.map_batches(lambda batch: UserDict(n=[5])).take(1) == [{"n": 5}]
+
+
+@pytest.mark.engines("inline")
 def test_small_frames_are_one_block():
     assert skate.data.from_pandas(pd.DataFrame({"a": [1, 2, 3]})).num_blocks() == 1
     large = pd.DataFrame({"a": [0.0] * 1_000_000})
@@ -293,7 +321,12 @@ class TestSources:
             def __iter__(self):
                 return iter(range(3))
 
+        class OfKnownLength(Stream):
+            def __len__(self):
+                return 3
+
         assert skate.data.from_torch(Stream()).take_all() == [0, 1, 2]
+        assert skate.data.from_torch(OfKnownLength()).take_all() == [0, 1, 2]
 
     def test_an_empty_dataset(self):
         dataset = skate.data.from_items([])

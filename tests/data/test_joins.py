@@ -7,6 +7,7 @@ import pytest
 import skate
 import skate.data
 from skate.data import DataContext
+from skate.exceptions import TaskError
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -113,5 +114,7 @@ class TestNamesOfColumns:
         options = {"on": "id", "right_on": "uid"}
         joined = left.join(right, "inner", **options, left_suffix="_l", right_suffix="_r")
         assert joined.take_all() == [{"id_l": 1, "uid": 6, "id_r": 21}]
-        with pytest.raises(ValueError, match="nothing tells them apart"):
+        with pytest.raises(ValueError, match="nothing tells them apart") as raised:
             left.join(right, "inner", **options).take_all()
+        assert isinstance(raised.value, TaskError)  # wherever it was that the rows were joined
+        assert "cannot be both None" in str(raised.value.cause)

@@ -88,6 +88,12 @@ class TestArrow:
         assert isinstance(column.type, ArrowPythonObjectType)
         assert skate.data.from_arrow(pa.table({"o": column})).take(1) == [{"o": {1}}]
 
+    def test_objects_in_pandas(self):
+        table = pa.table({"o": ArrowPythonObjectArray.from_objects([object, None]), "n": [1, 2]})
+        frame = table.to_pandas()
+        assert list(frame["o"]) == list(table["o"].to_pandas()) == [object, None]
+        assert skate.data.from_pandas(frame).take_all()[0] == {"o": object, "n": 1}
+
     def test_the_setting(self):
         make = DataContext.get_current().arrow_fixed_shape_tensor_format.to_type()
         expected = Schema(pa.schema([("data", make((1,), pa.int64()))]))

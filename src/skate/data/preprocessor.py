@@ -363,10 +363,8 @@ class Preprocessor:
             ValueError: If it is not what `serialize` gives.
         """
         magic = Preprocessor.MAGIC_CLOUDPICKLE
-        if not serialized.startswith(magic):
-            raise ValueError(
-                f"expected what Preprocessor.serialize gave; got {bytes(serialized[:20])!r}"
-            )
+        if not isinstance(serialized, bytes) or not serialized.startswith(magic):
+            raise ValueError(f"expected what Preprocessor.serialize gave; got {serialized[:20]!r}")
         content = cloudpickle.loads(serialized[len(magic) :])
         if content["format"] > Preprocessor.SERIALIZER_FORMAT_VERSION:
             raise ValueError(

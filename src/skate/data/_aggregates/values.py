@@ -222,6 +222,8 @@ class ZeroPercentage(_Percentage):
     def aggregate_block(self, block: Block) -> tuple[int, int]:
         column = self.column(block)
         total = len(column) - (column.null_count if self.ignore_nulls else 0)
+        if pa.types.is_null(column.type):  # of which Arrow knows no zero
+            return 0, total
         zero = pa.scalar(0).cast(column.type)
         return pc.sum(pc.equal(column, zero)).as_py() or 0, total
 

@@ -280,6 +280,10 @@ def block_of_pandas(frame: pd.DataFrame, before: Block | None = None) -> Block:
 
 
 def _column_of_series(series: pd.Series, before: Column | None = None) -> Column:
+    if (
+        type(series.dtype).__name__ == "NumpyEADtype"
+    ):  # NumPy's, wrapped: Arrow does not look inside
+        series = series.astype(series.dtype.numpy_dtype)
     if before is not None:
         whole = _whole_again(series, before)
         if whole is not None:

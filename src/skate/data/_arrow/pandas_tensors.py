@@ -79,6 +79,23 @@ class TensorDtype(_extensions.ExtensionDtype):  # type: ignore[misc]
         return TensorArray(column_to_numpy(pa.chunked_array(chunks, array.type)))
 
 
+class ObjectsDtype(_extensions.ExtensionDtype):  # type: ignore[misc]
+    """The type by which pandas asks for Python objects of a table; their column is a usual one."""
+
+    type = object
+    name = "object"
+
+    @classmethod
+    def construct_array_type(cls) -> Any:
+        return _pandas.arrays.NumpyExtensionArray
+
+    def __from_arrow__(self, array: pa.Array | pa.ChunkedArray) -> Any:
+        """Return the objects of a column of a table."""
+        chunks = getattr(array, "chunks", [array])
+        objects = column_to_numpy(pa.chunked_array(chunks, array.type))
+        return _pandas.arrays.NumpyExtensionArray(objects)
+
+
 def _entries(values: Any) -> Array:
     """Make one array of all tensors, or an array of objects if their shapes differ."""
     if isinstance(values, TensorArray):

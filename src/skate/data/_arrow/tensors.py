@@ -122,6 +122,12 @@ class ObjectType(pa.ExtensionType):  # type: ignore[misc]
     def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> ObjectType:
         return cls()
 
+    def to_pandas_dtype(self) -> Any:
+        """Say how `Table.to_pandas` makes a column of it: of the objects themselves."""
+        from skate.data._arrow.pandas_tensors import ObjectsDtype
+
+        return ObjectsDtype()
+
 
 with suppress(pa.ArrowKeyError):  # known by an earlier import of this module
     pa.register_extension_type(RaggedTensorType(pa.uint8(), 1))

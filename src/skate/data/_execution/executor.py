@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import blake2b
 from math import inf, isinf
@@ -101,6 +102,15 @@ def _executed(
         progress.close()
 
 
+@contextmanager
+def _as_a_task(name: str) -> Iterator[None]:
+    """Raise errors of what this process does as if a task had done it."""
+    try:
+        yield
+    except Exception as error:
+        raise as_of_a_task(error, name) from None
+
+
 def bundle_bytes(bundle: Bundle) -> int:
     """Return how many bytes a bundle has."""
     return bundle.size
@@ -177,10 +187,8 @@ class PlanExecution:
 
     def _relational(self, node: Relational, above: list[plan.Map]) -> Iterator[Bundle]:
         inputs = [child if is_scan(child) else self._collected(child) for child in node.inputs]
-        try:
+        with _as_a_task(node.name):
             answer = node.answer(inputs, self.context)
-        except Exception as error:
-            raise as_of_a_task(error, node.name) from None
         if answer is None:
             rest = node.over(inputs)
             for each in above:
@@ -196,14 +204,14 @@ class PlanExecution:
         inputs = [self._collected(child) for child in node.inputs]
         size = sum(each.size for each in inputs)
         if not any(each.rows for each in inputs) or not is_divided(size, self.context):
-            done = Meter(self.stats.stage(node.name, "driver")).output(node.in_memory(inputs))
+            with _as_a_task(node.name):
+                answer = node.in_memory(inputs)
+            done = Meter(self.stats.stage(node.name, "driver")).output(answer)
             yield from self._staged(done, fuse(above))
             return
         divided = self.stats.stage(f"{node.name}[divide]", "tasks")
-        try:
+        with _as_a_task(node.name):
             exchange = Partitions(node, inputs, self.context)
-        except Exception as error:
-            raise as_of_a_task(error, node.name) from None
         head = Fused([exchange.finish], [node.name], TaskPoolStrategy(), {})
         yield from self._staged(exchange.parts(divided), fuse(above, head))
 

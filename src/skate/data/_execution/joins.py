@@ -142,8 +142,9 @@ class Join(Gathering):
         both = set(left) & set(right)
         if both and (self.left_suffix or "") == (self.right_suffix or ""):
             raise ValueError(
-                f"both sides have the columns {sorted(both)}, and nothing tells them apart: give "
-                "left_suffix or right_suffix, or both and not the same"
+                "Left and right columns suffixes cannot be both None, nor the same: both sides "
+                f"have the columns {sorted(both)}, and nothing tells them apart; give left_suffix "
+                "or right_suffix"
             )
         lefts = {name: name + (self.left_suffix or "") * (name in both) for name in left}
         rights = {name: name + (self.right_suffix or "") * (name in both) for name in right}

@@ -180,11 +180,14 @@ class _RowStep(ABC):
 
     udf: UserFunction
     name: str
+    plain_rows: bool = True
     imports: ClassVar = _ASKED_OF_VALUES
 
     def __call__(self, blocks: Iterator[Block]) -> Iterator[Block]:
         for block in blocks:
             for rows in portions(self._blamed(rows_of(block, plain=False)), block_limit()):
+                if not self.plain_rows and not isinstance(rows[0], Mapping):
+                    raise _no_plain_rows(rows[0], self.name)
                 yield block_of_rows(rows)
 
     def _blamed(self, rows: Iterator[object]) -> Iterator[Any]:
@@ -243,6 +246,15 @@ class FilterRows:
             yield block.filter(pa.array(keep, pa.bool_()))
 
 
+def _no_plain_rows(value: object, operator: str) -> ValueError:
+    """Return the error of a function that gives plain values to a program that `import ray`."""
+    return ValueError(
+        f"Error validating {_shortened(value)}: {operator} returned a {type(value).__name__}, and "
+        "Standalone Python objects are not allowed by Ray: give them a name, as "
+        "{'item': value} for a row and {'item': values} for a batch"
+    )
+
+
 def portions(results: Iterator[object], max_bytes: float, every: int = 16) -> Iterator[list[Any]]:
     """Collect the results into lists of at most about `max_bytes`: a function may make much of
     little. To be quick, only one of `every` is measured, unless they are large."""
@@ -286,6 +298,7 @@ class MapBatches:
     batch_size: int | None
     batch_format: str
     zero_copy: bool
+    plain_rows: bool = True
 
     def __call__(self, blocks: Iterator[Block]) -> Iterator[Block]:
         for pieces in rebatched(blocks, self.batch_size):
@@ -304,6 +317,8 @@ class MapBatches:
         if _has_arrays(output):
             return output
         with self._noting_returned():
+            if not self.plain_rows and isinstance(output, (list, np.ndarray)):
+                raise _no_plain_rows(output, self.name)
             return block_of_batch(output, block)
 
     @contextmanager

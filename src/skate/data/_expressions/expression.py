@@ -440,6 +440,12 @@ class BinaryExpr(Expr):
         else:
             super().__init__(**_computed(self.op, left, right))
 
+    def __bool__(self) -> bool:
+        """Tell that both sides of `==` are the same, as `assert` and lists of expressions ask."""
+        if self.op is Operation.EQ and self.left.structurally_equals(self.right):
+            return True
+        return super().__bool__()
+
     @property
     def inner_text(self) -> Text:
         is_member = self.op in (Operation.IN, Operation.NOT_IN)

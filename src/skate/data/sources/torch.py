@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from functools import partial
 from itertools import islice
@@ -27,9 +28,7 @@ class TorchSource(Source):
     def __init__(self, dataset: Any, local_read: bool) -> None:
         self.dataset = dataset
         self.runs_python: bool = not local_read
-        self.iterable: bool = not hasattr(dataset, "__getitem__") or not hasattr(
-            dataset, "__len__"
-        )
+        self.iterable: bool = _is_iterable(dataset)
 
     def count(self) -> int | None:
         return None if self.iterable else len(self.dataset)
@@ -46,6 +45,15 @@ class TorchSource(Source):
             )
             for start, stop in spans(len(self.dataset), parallelism or 8 * driver_threads())
         ]
+
+
+def _is_iterable(dataset: Any) -> bool:
+    """Return whether it is read as one stream. torch's own class has a `__getitem__` that only
+    raises, and may have a length."""
+    torch = sys.modules.get("torch.utils.data")
+    if torch is not None and isinstance(dataset, torch.IterableDataset):
+        return True
+    return not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__"))
 
 
 class Shared:
