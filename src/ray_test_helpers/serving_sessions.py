@@ -13,6 +13,7 @@ from ray_test_helpers.serving import SERVE_INSTANCE_SIGNAL_ACTOR_NAME, TEST_METR
 from ray_test_helpers.sessions import pytest_runtest_makereport
 from ray_test_helpers.test_utils import SignalActor
 from skate import serve
+from skate.cli._background import stop_instances
 from skate.compat.parts.inside import Absent
 from skate.compat.parts.serving.client import get_global_client
 
@@ -69,10 +70,11 @@ def ray_shutdown() -> Iterator[None]:
 
 @pytest.fixture
 def ray_start_stop() -> Iterator[None]:
-    """Start no cluster: each command that a test runs has a session of its own."""
+    """Start no cluster: what `serve` starts below a test ends with it."""
     _end()
     yield
     _end()
+    stop_instances()
 
 
 @pytest.fixture

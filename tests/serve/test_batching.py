@@ -42,6 +42,10 @@ class Model:
         for number in range(max(limits)):
             yield [number if number < limit else StopIteration for limit in limits]
 
+    @serve.batch(max_batch_size=1000, batch_size_fn=sum)
+    async def weigh(self, items: list[int]) -> list[int]:
+        return items
+
 
 @pytest.mark.parametrize(("most", "lines"), [(2, 1), (3, 0)])
 def test_batches_that_can_never_be_full_are_told(

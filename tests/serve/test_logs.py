@@ -57,6 +57,8 @@ def test_lines_as_json(run: Callable[..., Any], tmp_path: Path) -> None:
     assert (loud["message"], loud["color"], loud["name"]) == ("loud one", "red", "ray.serve")
     assert (loud["deployment"], loud["replica"], loud["application"]) == ("app_Logs", tag, "app")
     assert loud["request_id"]
+    assert loud["timestamp_ns"] >= quiet["timestamp_ns"]
+    assert all(loud[name] for name in ("job_id", "worker_id", "node_id", "actor_id", "process"))
 
 
 @pytest.mark.parametrize("has_access_log", [True, False])

@@ -65,6 +65,7 @@ def is_installed(name: str) -> bool:
 
 
 AS_RAY = "SKATE_AS_RAY"  # set by `compat.ray.install`, and so in all processes that follow
+AS_RAY_PROGRAM = "SKATE_AS_RAY_PROGRAM"  # likewise: the process of the program
 
 
 def ray_is_skate() -> bool:

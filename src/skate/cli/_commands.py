@@ -40,6 +40,9 @@ def parse(arguments: list[str] | None) -> Program | int | None:
     except click.ClickException as error:
         error.show()
         return int(error.exit_code)
+    except click.Abort:  # Ctrl-C once more, while a command was ending
+        click.echo("Aborted!", err=True)
+        return 1
     return outcome
 
 

@@ -10,9 +10,10 @@ import time
 from types import ModuleType
 from typing import Any
 
+from skate.cli import _background
 from skate.cli._job import job_group
 from skate.cli._ray_state import ray_state_commands, session_above
-from skate.cli._serve import serve_group
+from skate.cli._serve_on_ray import serve_group_of_ray
 from skate.cli._sessions import save_timeline, session_commands, timeline_of
 from skate.cli._stack import stack_command
 from skate.cli._tables import commands_of
@@ -38,7 +39,12 @@ def ray_group(click: ModuleType) -> Any:
     timeline = click.Option(["--address"], help="Without effect: this machine is asked.")
     rows = (
         ("start", "Say that there is nothing to start.", _start, start),
-        ("stop", "Say that there is nothing to stop.", _stop, (rest,)),
+        (
+            "stop",
+            "End what commands of `serve` have started.",
+            _stop,
+            (rest,),
+        ),
         ("timeline", "Write what ran when to a file.", _timeline, (timeline,)),
     )
     commands = commands_of(click, rows)
@@ -52,7 +58,7 @@ def ray_group(click: ModuleType) -> Any:
         command.params.append(
             click.Option(["--address"], expose_value=False, help="Without effect.")
         )
-    commands += [*kept, stack_command(click), job_group(click), serve_group(click, as_ray=True)]
+    commands += [*kept, stack_command(click), job_group(click), serve_group_of_ray(click)]
     commands += ray_state_commands(click)
     group = click.Group("ray", help=_HELP, commands=commands)
     click.version_option(RAY_VERSION, prog_name="ray", package_name="skate")(group)
@@ -63,14 +69,17 @@ def _start(head: bool, address: str | None, block: bool, rest: tuple[str, ...]) 
     if address is not None and not head:
         raise ValueError(f"--address {address}: {_ELSEWHERE}")
     print("Nothing to start: each program starts what it needs on this machine.")
-    print('Programs that say ray.init(address="auto") run here. `ray stop` ends nothing.')
+    print('Programs that say ray.init(address="auto") run here.')
     print("For programs that read the address off what is printed: --address='auto'")
     while block:
         time.sleep(3600)
 
 
 def _stop(rest: tuple[str, ...]) -> None:
-    print("Nothing to stop: what a program has started ends with it.")
+    if ended := _background.stop_instances():
+        print(f"Ended what `serve` had started: {ended}.")
+    else:
+        print("Nothing to stop: what a program has started ends with it.")
 
 
 def _timeline(address: str | None) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import traceback
 from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from skate.serve.config import gRPCOptions
     from skate.serve.schema import ServeDeploySchema
 
-_Command = tuple[str, str, Callable[..., None], "list[Parameter]"]  # as `commands_of` takes them
+Command = tuple[str, str, Callable[..., None], "list[Parameter]"]  # as `commands_of` takes them
 
 _RUN = """Run applications in this process until Ctrl-C.
 
@@ -41,29 +40,29 @@ What config files have named, and this one does not any more, is deleted; applic
 program runs with serve.run stay.
 """
 _ARGUMENT_FORM = "arguments of an application look like KEY=VALUE"
-_THIS_MACHINE = ("", "auto", "local", "localhost", "127.0.0.1", "0.0.0.0")
-_NOTHING_SERVED: dict[str, Any] = {"proxies": {}, "applications": {}, "target_capacity": None}
 _CONFIG = "Show what the config of each application said."
 _BUILD = "Write a config file for the applications at these import paths."
 
 
-def serve_group(click: ModuleType, as_ray: bool = False) -> Group:
-    """Make the group of commands; `as_ray`: for applications that say `import ray`."""
+def serve_group(click: ModuleType) -> Group:
+    """Make the group of commands."""
+    return group_of(click, serve_commands(click))
+
+
+def group_of(click: ModuleType, rows: Iterable[Command]) -> Group:
+    """Make a group of these commands; mistakes of its user are one line."""
     from skate.serve.exceptions import SkateServeError
 
-    group: Group = click.Group("serve", help="Serve applications over HTTP.")
     # Other errors are those of the applications, whose traceback is wanted.
     mistakes = (ConnectionError, FileNotFoundError, TypeError, ValueError, SkateServeError)
-    for command in commands_of(click, _commands(click, as_ray), mistakes):
-        if as_ray and command.name != "build":
-            command.params.append(_address_option(click))
-        if as_ray and command.name == "run":
-            command.params.append(_blocking_option(click))
+    group: Group = click.Group("serve", help="Serve applications over HTTP.")
+    for command in commands_of(click, rows, mistakes):
         group.add_command(command)
     return group
 
 
-def _commands(click: ModuleType, as_ray: bool) -> list[_Command]:
+def serve_commands(click: ModuleType, as_ray: bool = False) -> list[Command]:
+    """Return what there is; `as_ray`: for applications that say `import ray`."""
     target = click.Argument(["target"])
     arguments = click.Argument(["arguments"], nargs=-1)
     port = click.Option(
@@ -91,7 +90,7 @@ def _commands(click: ModuleType, as_ray: bool) -> list[_Command]:
     one = click.Option(["-n", "--name"], help="Of this application only.")
     as_json = json_option(click)
     yes = click.Option(["-y", "--yes"], is_flag=True, help="Do not ask, on a terminal.")
-    commands: list[_Command] = [
+    return [
         ("run", _RUN, _run, [*place, *application, reload, *what]),
         ("deploy", _DEPLOY, _deploy, [port, *application, *what]),
         ("status", "Show how the applications are doing.", _status, [port, one, as_json]),
@@ -99,74 +98,6 @@ def _commands(click: ModuleType, as_ray: bool) -> list[_Command]:
         ("shutdown", "End an instance.", _shutdown, [port, yes]),
         ("build", _BUILD, _build, [as_ray_flag, *_build_options(click)]),
     ]
-    if not as_ray:
-        return commands
-    return [(name, text, _on_ray(name, call), has) for name, text, call, has in commands]
-
-
-def _address_option(click: ModuleType) -> Parameter:
-    """Make the option of Ray's commands that says where the cluster is: here."""
-
-    def check(context: object, parameter: object, address: str | None) -> None:
-        host = (address or "").rpartition("//")[2].partition(":")[0]
-        if host not in _THIS_MACHINE:
-            raise click.BadParameter(f"{address!r} is another machine; skate serves on this one")
-
-    help = "This machine, as Ray's commands call it; --port says where an instance answers."
-    option: Parameter = click.Option(
-        ["-a", "--address"], callback=check, expose_value=False, help=help
-    )
-    return option
-
-
-def _blocking_option(click: ModuleType) -> Parameter:
-    def check(context: object, parameter: object, is_blocking: bool) -> None:
-        if not is_blocking:
-            raise click.BadParameter(
-                "--non-blocking: applications end with the command that runs them; leave it out, "
-                "and let the shell put the command into the background"
-            )
-
-    option: Parameter = click.Option(
-        ["--blocking/--non-blocking"],
-        default=True,
-        callback=check,
-        expose_value=False,
-        help="Blocking, as skate always is.",
-    )
-    return option
-
-
-def _on_ray(name: str, command: Callable[..., None]) -> Callable[..., None]:
-    """Return the command for programs that expect what Ray's does.
-
-    There is a cluster, on which nothing may be served; and an application that does not start is
-    shown by `run`, whose exit status is 0.
-    """
-    if name == "run":
-        return _shows_failure(command)
-    if name not in ("status", "config", "shutdown"):
-        return command
-
-    def run(**options: Any) -> None:
-        try:
-            command(**options)
-        except ConnectionError as error:
-            print(error, file=sys.stderr)
-            if name == "status" and options["name"] is None:
-                _show(_NOTHING_SERVED, options["as_json"])
-
-    return run
-
-
-def _shows_failure(command: Callable[..., None]) -> Callable[..., None]:
-    def run(**options: Any) -> None:
-        try:
-            command(**options)
-        except RuntimeError:
-            traceback.print_exc()
-
-    return run
 
 
 def _build_options(click: ModuleType) -> list[Parameter]:
@@ -206,8 +137,8 @@ def _run(
     from skate.serve._application.config_files import specs_of
 
     watched = _watched(target, app_dir, **environment) if reload else None
-    config = _config(target, arguments, app_dir, name, route_prefix)
-    _set_environment(config, **environment)
+    config = config_of(target, arguments, app_dir, name, route_prefix)
+    set_environment(config, **environment)
     given = {"host": host, "port": port}
     chosen = {key: value for key, value in given.items() if value is not None}
     options = config.http_options.options().copy(update=chosen)
@@ -221,8 +152,8 @@ def _run(
         if watched is not None:
 
             def deploy() -> None:
-                config = _config(target, arguments, app_dir, name, route_prefix)
-                _set_environment(config, **environment)
+                config = config_of(target, arguments, app_dir, name, route_prefix)
+                set_environment(config, **environment)
                 _serve_specs(config, specs_of(config, keep_unchanged=False))
 
             def is_over(seconds: float) -> bool:
@@ -240,7 +171,7 @@ def _run(
 def _watched(
     target: str, app_dir: str, working_dir: str | None, runtime_env: str | None, **_: str | None
 ) -> Watched:
-    configs = [target] if _is_file(target) else []
+    configs = [target] if is_file(target) else []
     return Watched(working_dir or app_dir, configs + ([runtime_env] if runtime_env else []))
 
 
@@ -254,7 +185,7 @@ def _serve_specs(config: ServeDeploySchema, specs: list[ApplicationSpec]) -> lis
     skate.get(controller.deploy.remote(specs, [config.target_capacity]))
     names = [spec.name for spec in specs]
     _check_running(skate.get(controller.wait_until_settled.remote(names)), names)
-    _remember(config, int(serve.http_address().rpartition(":")[2]))
+    remember(config, int(serve.http_address().rpartition(":")[2]))
     return names
 
 
@@ -271,21 +202,21 @@ def _deploy(
     from skate.serve._http.control_socket import ask, pack
 
     grpc_options = ask(port, "grpc_options")  # nobody's code is imported if nobody answers
-    config = _config(target, arguments, app_dir, name, route_prefix)
-    _set_environment(config, **environment)
+    config = config_of(target, arguments, app_dir, name, route_prefix)
+    set_environment(config, **environment)
     folder = os.path.abspath(app_dir)
     for app in config.applications:
         app.runtime_env = {"working_dir": folder, **app.runtime_env}
     _check_grpc(config.grpc_options.options(), grpc_options)
     specs = specs_of(config)
     names = [spec.name for spec in specs]
-    if _is_file(target):
+    if is_file(target):
         ask(port, "delete", [name for name in ask(port, "config") if name not in names])
         ask(port, "deploy", pack(specs), [config.target_capacity])
     else:
         ask(port, "deploy", pack(specs))
     _check_running(ask(port, "wait_until_settled", names), names)
-    _remember(config, port)
+    remember(config, port)
     print(f"Deployed {', '.join(names)}")
 
 
@@ -295,7 +226,7 @@ def _status(port: int, name: str | None, as_json: bool) -> None:
     status = ask(port, "status")
     if name is not None:
         status = _named(status["applications"], name)
-    _show(status, as_json)
+    show_facts(status, as_json)
 
 
 def _show_config(port: int, name: str | None, as_json: bool) -> None:
@@ -303,11 +234,12 @@ def _show_config(port: int, name: str | None, as_json: bool) -> None:
 
     found = ask(port, "config")
     several = {"applications": list(found.values())}
-    _show(several if name is None else _named(found, name), as_json)
+    show_facts(several if name is None else _named(found, name), as_json)
 
 
-def _show(facts: object, as_json: bool) -> None:
-    print(json.dumps(facts, default=str, indent=2) if as_json else _yaml(facts).rstrip("\n"))
+def show_facts(facts: object, as_json: bool) -> None:
+    """Print what an instance has answered."""
+    print(json.dumps(facts, default=str, indent=2) if as_json else yaml_of(facts).rstrip("\n"))
 
 
 def _shutdown(port: int, yes: bool) -> None:
@@ -337,7 +269,7 @@ def _build(
             enable_reflection=grpc_enable_reflection,
         )
         config["grpc_options"] = grpc.dict(exclude_none=True)
-    text = _yaml(config)
+    text = yaml_of(config)
     if output is None:
         print(text, end="")
     else:
@@ -348,11 +280,12 @@ def _build(
 # -- parts --------------------------------------------------------------------------------------
 
 
-def _is_file(target: str) -> bool:
+def is_file(target: str) -> bool:
+    """Return whether this is a config file, and not an import path."""
     return target.endswith((".yaml", ".yml"))
 
 
-def _config(
+def config_of(
     target: str, arguments: Iterable[str], app_dir: str, name: str, route_prefix: str
 ) -> ServeDeploySchema:
     """Return the config of a file, or one of a single application."""
@@ -362,7 +295,7 @@ def _config(
     folder = os.path.abspath(app_dir)
     if sys.path[:1] != [folder]:
         sys.path.insert(0, folder)
-    if _is_file(target):
+    if is_file(target):
         return read(target)
     app = {
         "name": name,
@@ -387,7 +320,7 @@ def _check_grpc(wanted: gRPCOptions, running: Mapping[str, Any] | None) -> None:
         )
 
 
-def _set_environment(
+def set_environment(
     config: ServeDeploySchema,
     working_dir: str | None,
     runtime_env: str | None,
@@ -407,7 +340,7 @@ def _set_environment(
         raise ValueError(f"a runtime environment is a dictionary; got {given!r}")
     if working_dir is not None:
         given["working_dir"] = working_dir
-    for app in config.applications:
+    for app in config.applications if given else ():  # else the config says what it said
         app.runtime_env = {**app.runtime_env, **given}
 
 
@@ -419,7 +352,8 @@ def _named(found: dict[str, Any], name: str) -> object:
     return found[name]
 
 
-def _remember(config: ServeDeploySchema, port: int) -> None:
+def remember(config: ServeDeploySchema, port: int) -> None:
+    """Have the instance keep what a config said, for `serve config`."""
     from skate.serve._http.control_socket import ask
 
     apps = {app.name: app.model_dump(exclude_unset=True) for app in config.applications}
@@ -434,7 +368,8 @@ def _check_running(found: Iterable[tuple[str, str]], names: list[str]) -> None:
             raise RuntimeError(f"application {name} is {status}: {message}")
 
 
-def _yaml(value: object) -> str:
+def yaml_of(value: object) -> str:
+    """Return a config or a status as a file has it."""
     text: str = try_import("yaml", "serve").safe_dump(_plain(value), sort_keys=False)
     return text
 

@@ -15,7 +15,7 @@ import os
 import sys
 from pathlib import Path
 
-from skate._core.optional_imports import AS_RAY
+from skate._core.optional_imports import AS_RAY, AS_RAY_PROGRAM
 from skate.compat._alias import Alias
 from skate.compat._finder import RAY_VERSION, Finder
 from skate.compat._loggers import put_loggers_back, put_loggers_below_those_of_ray
@@ -41,6 +41,8 @@ def install() -> None:
     _put_first("PYTHONPATH", _FOLDER)
     _put_first("PATH", _COMMANDS)
     os.environ[_PYTHON] = sys.executable
+    if AS_RAY not in os.environ:
+        os.environ[AS_RAY_PROGRAM] = str(os.getpid())
     os.environ[AS_RAY] = "1"
     put_loggers_below_those_of_ray()
 
@@ -53,6 +55,7 @@ def uninstall() -> None:
         if isinstance(module, (Alias, Absent)):
             del sys.modules[name]
     os.environ.pop(AS_RAY, None)
+    os.environ.pop(AS_RAY_PROGRAM, None)
     os.environ.pop(_PYTHON, None)
     put_loggers_back()
     _take_out("PYTHONPATH", _FOLDER)

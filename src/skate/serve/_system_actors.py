@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import skate
 from skate.serve._identity import NAMESPACE
 
 MAX_CALLS = 100_000  # at a time: most of them wait for something to happen
+
+
+def lists_calls() -> bool:
+    """Return whether the state API and the timeline show calls of serve's own actors: only if
+    Ray's setting of the environment asks for it."""
+    return os.environ.get("RAY_SERVE_ENABLE_TASK_EVENTS", "0") == "1"
 
 
 def system_actor(kind: type, name: str, **options: Any) -> Any:
@@ -28,5 +35,6 @@ def system_actor(kind: type, name: str, **options: Any) -> Any:
         max_restarts=-1,
         max_task_retries=-1,
         max_concurrency=MAX_CALLS,
+        enable_task_events=lists_calls(),
         **options,
     )

@@ -386,6 +386,7 @@ def _wrapped(settings: _BatchSettings) -> Any:
         wrapper = call
     wrapper.set_max_batch_size = settings.set_max_batch_size
     wrapper.set_batch_wait_timeout_s = settings.set_batch_wait_timeout_s
+    wrapper._counts_items = settings.size_of is None
     wrapper._get_max_batch_size = lambda: settings.max_batch_size
     wrapper._get_batch_wait_timeout_s = lambda: settings.batch_wait_timeout_s
     return wrapper

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import traceback
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,6 +63,19 @@ def specs_of(config: ServeDeploySchema, *, keep_unchanged: bool = True) -> list[
         keep_unchanged: Whether replicas of the same code and arguments are to stay.
     """
     return [spec_of(app, config, keep_unchanged) for app in config.applications]
+
+
+def specs_and_failures(
+    config: ServeDeploySchema,
+) -> tuple[list[ApplicationSpec], dict[str, str]]:
+    """Return the applications of a config, and why others could not be made, by name."""
+    specs, failures = [], {}
+    for app in config.applications:
+        try:
+            specs.append(spec_of(app, config))
+        except Exception:
+            failures[app.name] = f"Deploying app {app.name!r} failed:\n{traceback.format_exc()}"
+    return specs, failures
 
 
 def spec_of(

@@ -170,8 +170,8 @@ def _check_batches(deployment: Deployment, options: DeploymentOptions) -> None:
     """Say which batches can never be full, because a replica does not take so many requests."""
     for method in dir(deployment.func_or_class):
         value = inspect.getattr_static(deployment.func_or_class, method, None)
-        is_batched = inspect.isfunction(value) and hasattr(value, "_get_max_batch_size")
-        if is_batched and (size := value._get_max_batch_size()) > options.max_ongoing_requests:
+        counts_items = inspect.isfunction(value) and getattr(value, "_counts_items", False)
+        if counts_items and (size := value._get_max_batch_size()) > options.max_ongoing_requests:
             notices.once(
                 f"batches of {deployment.name}.{method}",
                 f"batches of {deployment.name}.{method} have at most "

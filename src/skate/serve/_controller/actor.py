@@ -188,6 +188,7 @@ class ServeController:
         await self.close()
         self._is_shut_down.set()
 
+    @skate.method(enable_task_events=False)
     async def until_shut_down(self) -> None:
         """Return when someone has asked for the end of this instance."""
         await self._is_up()
@@ -251,6 +252,7 @@ class ServeController:
             if id in states
         }
 
+    @skate.method(enable_task_events=False)
     async def listen(self, key: tuple[str, ...], version: str) -> tuple[str, Any]:
         """Return (version, value) of what is published under the key, once it is not this."""
         await self._is_up()
@@ -258,6 +260,7 @@ class ServeController:
             self._publisher.publish(key, RoutingTable(unavailable=self._unknown))
         return await self._publisher.listen(key, version)
 
+    @skate.method(enable_task_events=False)
     async def next_state(
         self, state: ControllerState | None, version: str
     ) -> tuple[str, ControllerState]:

@@ -13,7 +13,7 @@ from skate.exceptions import SkateError
 from skate.serve._controller.replicas import StartReplica
 from skate.serve._identity import GANG_GROUP, NAMESPACE, DeploymentID, ReplicaID
 from skate.serve._replica.actor import Replica, ReplicaInfo
-from skate.serve._system_actors import MAX_CALLS
+from skate.serve._system_actors import MAX_CALLS, lists_calls
 
 if TYPE_CHECKING:
     from skate.serve._controller.saved_state import StateReference
@@ -34,6 +34,7 @@ async def create(action: StartReplica, saved_state: StateReference) -> ReplicaHa
         namespace=NAMESPACE,
         lifetime="detached",
         max_concurrency=MAX_CALLS,  # the replica limits requests, and others must get through
+        enable_task_events=lists_calls(),
     )
     here = skate.get_runtime_context().current_actor
     actor: ReplicaHandle = actor_class.remote(action.id, action.spec, here, saved_state)

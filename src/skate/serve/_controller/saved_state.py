@@ -14,6 +14,7 @@ import skate
 from skate.exceptions import SkateError
 from skate.serve._controller import replica_actors
 from skate.serve._identity import NAMESPACE, STATE_STORE
+from skate.serve._system_actors import lists_calls
 
 if TYPE_CHECKING:
     from skate import ObjectRef
@@ -55,6 +56,7 @@ class StateStore:
         """Return the last state; None before there is one."""
         return self._state
 
+    @skate.method(enable_task_events=False)
     async def ended(self) -> None:
         """Wait for ever: the call fails when the actor is gone."""
         await asyncio.Event().wait()
@@ -62,7 +64,11 @@ class StateStore:
 
 def _find_or_start_store() -> StateStoreHandle:
     store = skate.remote(StateStore).options(
-        name=STATE_STORE, namespace=NAMESPACE, lifetime="detached", get_if_exists=True
+        name=STATE_STORE,
+        namespace=NAMESPACE,
+        lifetime="detached",
+        get_if_exists=True,
+        enable_task_events=lists_calls(),
     )
     actor: StateStoreHandle = store.remote()
     return actor

@@ -16,6 +16,7 @@ import socket
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from skate._core.optional_imports import AS_RAY_PROGRAM
 from skate._core.peer_credentials import is_own_process
 from skate.serve._application.specs import ApplicationSpec
 from skate.serve._http.loop_end import at_end_of_loop
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from skate.serve.config import gRPCOptions
 
 _METHODS = (
-    "config", "delete", "deploy", "grpc_options", "names", "remember", "shut_down", "status",
-    "wait_until_settled",
+    "config", "delete", "deploy", "fail", "grpc_options", "names", "program", "remember",
+    "shut_down", "status", "wait_until_settled",
 )  # fmt: skip
 
 
@@ -77,6 +78,11 @@ class ControlSocket:
         """Make these the targets of their applications; `packed` by `pack`."""
         await self._controller.deploy(pickle.loads(base64.b64decode(packed)), capacity)
 
+    async def program(self) -> int | None:
+        """Return the process of the program for Ray that this instance was started below."""
+        number = os.environ.get(AS_RAY_PROGRAM, "")
+        return int(number) if number.isdigit() else None
+
     async def grpc_options(self) -> gRPCOptions | None:
         """Return what gRPC was started with; None if it is not answered."""
         from skate.serve._grpc.start import running_server
@@ -120,11 +126,21 @@ def _connect(port: int) -> socket.socket:
         except OSError:
             pass  # it ended a moment ago
         connection.close()
-    ports = {address.rpartition("-")[2] for address in find_sockets(_name("*"))}
-    raise ConnectionError(
+    raise nobody_answers(port)
+
+
+def known_ports() -> list[int]:
+    """Return the ports of all instances of this user."""
+    return sorted({int(address.rpartition("-")[2]) for address in find_sockets(_name("*"))})
+
+
+def nobody_answers(port: int) -> ConnectionError:
+    """Return the error about a port without an instance."""
+    ports = ", ".join(map(str, known_ports()))
+    return ConnectionError(
         f"no instance of skate.serve of yours answers at port {port}: start one with "
         "`skate serve run module:app`, or say where it is with --port"
-        + (f" ({', '.join(sorted(ports))})" if ports else "")
+        + (f" ({ports})" if ports else "")
     )
 
 

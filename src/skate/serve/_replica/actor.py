@@ -356,6 +356,7 @@ class Replica:
         """Return what was kept."""
         return self._saved_state
 
+    @skate.method(enable_task_events=False)
     async def ended(self) -> None:
         """Wait for ever: the call fails when the replica is gone, which is how others notice."""
         await asyncio.Event().wait()

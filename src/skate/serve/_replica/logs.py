@@ -18,6 +18,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import skate
 from skate._core.printable import printable
 from skate.serve._identity import ReplicaID
 from skate.serve.context import ReplicaContext, current_replica, request_context
@@ -131,6 +132,17 @@ def _file(folder: str, id: ReplicaID) -> logging.Handler:
     )
 
 
+def _whereabouts() -> dict[str, object]:
+    """Return where all records of this replica are from, by the names of Ray's structured logs."""
+    place = skate.get_runtime_context()
+    return {
+        "job_id": place.get_job_id(),
+        "worker_id": place.get_worker_id(),
+        "node_id": place.get_node_id(),
+        "actor_id": place.get_actor_id(),
+    }
+
+
 class _Formatter(logging.Formatter):
     """Writes which replica and request a record is of."""
 
@@ -138,6 +150,7 @@ class _Formatter(logging.Formatter):
         name, app = id.deployment_id
         self._deployment, self._replica = f"{app}_{name}", id.unique_id
         self._is_json = encoding == "JSON"
+        self._place = _whereabouts() if self._is_json else {}
         self._further = tuple(further)
         super().__init__()
 
@@ -165,6 +178,9 @@ class _Formatter(logging.Formatter):
             "route": around.route,
             "request_id": around.request_id,
             "component_name": "replica",
+            "process": record.process,
+            **self._place,
+            "timestamp_ns": int(record.created * 1e9),
         }
         extra = {name: value for name, value in vars(record).items() if name not in _STANDARD}
         if isinstance(extra.get(_MORE_FIELDS), Mapping):

@@ -5,15 +5,13 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-import traceback
 from collections.abc import Callable
 from typing import Any
 
 import skate
 from skate import serve
 from skate.serve import _client
-from skate.serve._application.config_files import spec_of
-from skate.serve._application.specs import ApplicationSpec
+from skate.serve._application.config_files import specs_and_failures
 from skate.serve.exceptions import SkateServeError
 
 
@@ -50,7 +48,7 @@ class ServeControllerClient:
         grpc = config.grpc_options.options()
         if grpc.grpc_servicer_functions:
             serve.start(grpc_options=grpc)
-        specs, failures = _built(config)
+        specs, failures = specs_and_failures(config)
         names = [app.name for app in config.applications]
         declared = skate.get(self._controller.config.remote())
         self.delete_apps(declared.keys() - set(names), blocking=_blocking)
@@ -138,17 +136,6 @@ class ServeControllerClient:
 
     async def shutdown_cached_handles_async(self) -> None:
         await asyncio.sleep(0)
-
-
-def _built(config: Any) -> tuple[list[ApplicationSpec], dict[str, str]]:
-    """Return the applications of a config, and of those that fail why, by name."""
-    specs, failures = [], {}
-    for app in config.applications:
-        try:
-            specs.append(spec_of(app, config))
-        except Exception:
-            failures[app.name] = f"Deploying app {app.name!r} failed:\n{traceback.format_exc()}"
-    return specs, failures
 
 
 def get_global_client(
