@@ -499,6 +499,9 @@ def timeline(filename: str | None = None) -> list[dict[str, Any]] | None:
     Returns:
         The events, or None if they were written.
 
+    Raises:
+        TypeError: If `filename` is no path.
+
     Example:
         >>> isinstance(skate.timeline(), list)
         True

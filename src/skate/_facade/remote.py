@@ -139,6 +139,10 @@ class RemoteFunction(RemoteCallable[P, R_co, Out_co]):
                 `scheduling_strategy`, `placement_group`, `placement_group_bundle_index`,
                 `placement_group_capture_child_tasks`, `label_selector`, `fallback_strategy`. Not
                 `max_calls`, which belongs to the function.
+
+        Raises:
+            ValueError: If there is no such option, or it does not take that value, or it is
+                `max_calls`.
         """
         if "max_calls" in options:
             raise ValueError(

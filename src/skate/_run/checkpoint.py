@@ -425,6 +425,9 @@ class Checkpoint:
     def get_metadata(self) -> dict[str, Any]:
         """Return the notes that are kept with the checkpoint; empty if there are none.
 
+        Raises:
+            ValueError: If the file with the notes is damaged.
+
         Example:
             >>> checkpoint = skate.train.Checkpoint.from_dict({"epoch": 3})
             >>> checkpoint.set_metadata({"author": "Ann"})

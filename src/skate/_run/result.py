@@ -76,6 +76,9 @@ class Result:
                 machine, which runs whatever they contain; also those of the checkpoints. Without
                 it, the error of such a run is a description of what was raised.
 
+        Returns:
+            The result.
+
         Raises:
             RuntimeError: If there is no such folder, or if it is that of something else.
         """

@@ -14,7 +14,13 @@ from skate.engine import current_engine
 
 
 class ClassNode(DAGNode):
-    """`Class.bind(...)`: an actor, started anew by each execution; its methods can be bound."""
+    """An actor, started anew by each execution: `Class.bind(...)`; its methods can be bound.
+
+    Args:
+        cls: The actor class.
+        args: Arguments of its constructor by position.
+        kwargs: Arguments of its constructor by keyword.
+    """
 
     def __init__(
         self, cls: ActorClass[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -76,7 +82,15 @@ class _Unbound:
 
 
 class ClassMethodNode(DAGNode):
-    """`node.method.bind(...)`, or `handle.method.bind(...)` for an actor that exists."""
+    """A call of a method: `node.method.bind(...)`, or of an actor: `handle.method.bind(...)`.
+
+    Args:
+        method_name: The method.
+        args: Arguments by position.
+        kwargs: Arguments by keyword.
+        options: Options of the call.
+        other_args_to_resolve: The actor.
+    """
 
     def __init__(
         self,

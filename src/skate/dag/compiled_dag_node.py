@@ -30,6 +30,9 @@ class CompiledDAG:
 
     Actor calls of one process to another go directly here, so there is nothing to compile. Calls
     of an actor are made in the order in which they were bound.
+
+    Args:
+        root: The node whose value an execution returns.
     """
 
     def __init__(self, root: DAGNode) -> None:

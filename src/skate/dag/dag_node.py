@@ -26,7 +26,16 @@ class GraphError(ValueError, AssertionError):
 
 
 class DAGNode(Nested):
-    """A call that has not been made: what is called, and its arguments, nodes among them."""
+    """A call that has not been made: what is called, and its arguments, nodes among them.
+
+    `bind` makes them, so that programs need not.
+
+    Args:
+        args: Arguments by position.
+        kwargs: Arguments by keyword.
+        options: Options of the call.
+        other_args_to_resolve: What else it needs, nodes among it.
+    """
 
     def __init__(
         self,
@@ -49,9 +58,11 @@ class DAGNode(Nested):
     # -- what it holds -------------------------------------------------------------------------
 
     def get_args(self) -> tuple[Any, ...]:
+        """Return the arguments by position."""
         return self._bound_args
 
     def get_kwargs(self) -> dict[str, Any]:
+        """Return the arguments by keyword."""
         return dict(self._bound_kwargs)
 
     def get_options(self) -> dict[str, Any]:
@@ -134,6 +145,13 @@ class DAGNode(Nested):
         """Say how tensors travel from this node. Here always through shared memory.
 
         What Ray is promised of their shapes (`_static_shape`, `_direct_return`) saves nothing.
+
+        Args:
+            transport: "auto" or "shm", which mean the same.
+            device: "default" or "cpu", which mean the same.
+
+        Raises:
+            ValueError: If another one is named, which connects GPUs.
         """
         if transport not in _TRANSPORTS or device not in _DEVICES:
             raise ValueError(

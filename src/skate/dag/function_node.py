@@ -9,7 +9,13 @@ from skate.dag.dag_node import DAGNode
 
 
 class FunctionNode(DAGNode):
-    """`function.bind(...)`."""
+    """A call of a task: `function.bind(...)`.
+
+    Args:
+        function: The remote function.
+        args: Arguments by position.
+        kwargs: Arguments by keyword.
+    """
 
     def __init__(
         self,

@@ -9,7 +9,11 @@ from skate.dag.dag_node import DAGNode, GraphError
 
 
 class InputNode(DAGNode):
-    """Stands for the input of a graph: `with InputNode() as x: dag = f.bind(x, x[0], x.name)`."""
+    """The input of a graph: `with InputNode() as x: dag = f.bind(x, x[0], x.name)`.
+
+    Args:
+        input_type: For readers: what the graph expects.
+    """
 
     def __init__(self, *args: object, input_type: object = None, **kwargs: object) -> None:
         """Take `input_type` for readers: it says what the graph expects."""
@@ -69,7 +73,13 @@ def _entered_input() -> InputNode:
 
 
 class InputAttributeNode(DAGNode):
-    """A part of the input: `x[0]`, `x["name"]` or `x.name`."""
+    """A part of the input: `x[0]`, `x["name"]` or `x.name`.
+
+    Args:
+        whole: The input.
+        key: The position or the name of the part.
+        kind: "item" or "attribute": how it is looked up.
+    """
 
     def __init__(self, whole: InputNode, key: int | str, kind: str) -> None:
         self._key, self._kind = key, kind
@@ -77,6 +87,7 @@ class InputAttributeNode(DAGNode):
 
     @property
     def key(self) -> int | str:
+        """The position or the name of the part."""
         return self._key
 
     def _run(self, given: Any) -> Any:

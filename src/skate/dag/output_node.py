@@ -8,7 +8,11 @@ from skate.dag.dag_node import DAGNode
 
 
 class MultiOutputNode(DAGNode):
-    """`MultiOutputNode([a, b])`: its execution returns a reference for each."""
+    """Several results: `MultiOutputNode([a, b])`, whose execution returns a reference for each.
+
+    Args:
+        args: The nodes.
+    """
 
     def __init__(self, args: list[object] | tuple[object, ...]) -> None:
         if not isinstance(args, (list, tuple)):

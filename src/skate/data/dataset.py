@@ -74,6 +74,9 @@ class Dataset(Transforming, Combining, Aggregating, Splitting, Writing, WritingL
         Args:
             blocks_per_window: How many blocks; 10 if neither is given.
             bytes_per_window: How many bytes of blocks instead.
+
+        Returns:
+            A pipeline of the windows.
         """
         from skate.data.dataset_pipeline import DatasetPipeline, windows_of
 
@@ -84,6 +87,9 @@ class Dataset(Transforming, Combining, Aggregating, Splitting, Writing, WritingL
 
         Args:
             times: How often; None is for ever.
+
+        Returns:
+            A pipeline of the epochs.
         """
         from skate.data.dataset_pipeline import DatasetPipeline, KeptWindow
 

@@ -202,6 +202,9 @@ class DatasetPipeline(Repeated):
             n: How many parts.
             equal: Whether all get the same number of rows, dropping what does not divide.
             locality_hints: One node per part, or None; here all are near.
+
+        Raises:
+            ValueError: If there are not as many `locality_hints` as parts.
         """
         if locality_hints is not None and len(locality_hints) != n:
             raise ValueError(f"{n} parts need {n} locality_hints; got {len(locality_hints)}")

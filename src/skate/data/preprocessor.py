@@ -184,6 +184,9 @@ class Preprocessor:
             transform_memory: Bytes of memory of each task; None for no limit.
             transform_batch_size: Rows of a batch; None chooses.
             transform_concurrency: How many tasks at a time; None chooses.
+
+        Returns:
+            The transformed dataset.
         """
         return self.fit(ds).transform(
             ds,
@@ -213,6 +216,9 @@ class Preprocessor:
             memory: Bytes of memory of each task; None for no limit.
             concurrency: How many tasks at a time; None chooses.
 
+        Returns:
+            The transformed dataset.
+
         Raises:
             PreprocessorNotFittedError: If it has not learned what it needs.
         """
@@ -240,6 +246,9 @@ class Preprocessor:
 
         Args:
             data: A pandas frame, a dictionary of arrays, an array or an Arrow table.
+
+        Returns:
+            The transformed batch, in the form of the one that was given.
 
         Raises:
             PreprocessorNotFittedError: If it has not learned what it needs.

@@ -98,7 +98,14 @@ class DatasetSummary:
         return frames.DataFrame({STATISTIC: names, **columns})
 
     def get_column_stats(self, column: str) -> pandas.DataFrame:
-        """Return the statistics of one column, in the columns `statistic` and `value`."""
+        """Return the statistics of one column, in the columns `statistic` and `value`.
+
+        Args:
+            column: The column.
+
+        Raises:
+            ValueError: If there is no such column.
+        """
         if column not in self._values:
             raise ValueError(
                 f"the summary has no column {column!r}; it has {sorted(self._values)}"

@@ -36,7 +36,17 @@ def get_object_locations(
 def get_local_object_locations(
     obj_refs: Sequence[ObjectRef[object]],
 ) -> dict[ObjectRef[Any], dict[str, Any]]:
-    """Look up where values are as far as this process knows; see `get_object_locations`."""
+    """Look up where values are as far as this process knows.
+
+    Args:
+        obj_refs: References to look up.
+
+    Returns:
+        What `get_object_locations` does.
+
+    Raises:
+        RuntimeError: If there is no session, and so no value.
+    """
     return _engine().locations(_checked(obj_refs), -1)
 
 

@@ -30,7 +30,12 @@ class CommunicatorMetadata:
 
 @dataclass
 class TensorTransportMetadata:
-    """What the sender tells the receiver: shapes and types of the tensors, and their device."""
+    """What the sender tells the receiver.
+
+    Attributes:
+        tensor_meta: Shape and type of each tensor.
+        tensor_device: The device that they are on.
+    """
 
     tensor_meta: list[Any]
     tensor_device: str | None = None
@@ -55,19 +60,34 @@ class TensorTransportManager(ABC):
 
     @abstractmethod
     def actor_has_tensor_transport(self, actor: Any) -> bool:
-        """Return whether an actor can use it."""
+        """Return whether an actor can use it.
+
+        Args:
+            actor: The actor's handle.
+        """
 
     @abstractmethod
     def extract_tensor_transport_metadata(
         self, obj_id: str, rdt_object: list[Any]
     ) -> TensorTransportMetadata:
-        """Describe the tensors of a result, where it was made."""
+        """Describe the tensors of a result, where it was made.
+
+        Args:
+            obj_id: The result.
+            rdt_object: Its tensors.
+        """
 
     @abstractmethod
     def get_communicator_metadata(
         self, src_actor: Any, dst_actor: Any, backend: str | None = None
     ) -> CommunicatorMetadata:
-        """Describe the way between two actors."""
+        """Describe the way between two actors.
+
+        Args:
+            src_actor: The handle of the sender.
+            dst_actor: The handle of the receiver.
+            backend: What connects them, where there is a choice.
+        """
 
     @abstractmethod
     def recv_multiple_tensors(
@@ -77,7 +97,14 @@ class TensorTransportManager(ABC):
         communicator_metadata: CommunicatorMetadata,
         target_buffers: list[Any] | None = None,
     ) -> list[Any]:
-        """Receive tensors."""
+        """Receive the tensors of a result.
+
+        Args:
+            obj_id: The result.
+            tensor_transport_metadata: What the sender says of them.
+            communicator_metadata: The way between the actors.
+            target_buffers: Tensors to receive into, if there are any.
+        """
 
     @abstractmethod
     def send_multiple_tensors(
@@ -86,17 +113,34 @@ class TensorTransportManager(ABC):
         tensor_transport_metadata: TensorTransportMetadata,
         communicator_metadata: CommunicatorMetadata,
     ) -> None:
-        """Send tensors."""
+        """Send tensors.
+
+        Args:
+            tensors: The tensors.
+            tensor_transport_metadata: What the receiver is told of them.
+            communicator_metadata: The way between the actors.
+        """
 
     @abstractmethod
     def garbage_collect(
         self, obj_id: str, tensor_transport_meta: TensorTransportMetadata, tensors: list[Any]
     ) -> None:
-        """Free what the sender holds of a result."""
+        """Free what the sender holds of a result.
+
+        Args:
+            obj_id: The result.
+            tensor_transport_meta: What the receiver was told of it.
+            tensors: Its tensors.
+        """
 
     @abstractmethod
     def abort_transport(self, obj_id: str, communicator_metadata: CommunicatorMetadata) -> None:
-        """Give up a transfer."""
+        """Give up a transfer.
+
+        Args:
+            obj_id: The result.
+            communicator_metadata: The way between the actors.
+        """
 
 
 def register_tensor_transport(

@@ -64,7 +64,11 @@ class TensorFlowVariables:
         self.assignment_nodes: dict[str, Any] = self._store.assignment_nodes
 
     def set_session(self, sess: object) -> None:
-        """Set the session to use from now on."""
+        """Set the session to use from now on.
+
+        Args:
+            sess: The session that holds the values.
+        """
         self.sess = sess
 
     def get_weights(self) -> Weights:
@@ -78,7 +82,12 @@ class TensorFlowVariables:
     def set_weights(self, new_weights: Mapping[str, object]) -> None:
         """Set variables by name: all of them, or some.
 
-        Raises ValueError for a name, shape or type that does not fit; then nothing was set.
+        Args:
+            new_weights: Arrays by name, as `get_weights` returns them.
+
+        Raises:
+            TypeError: If it is no dictionary.
+            ValueError: If a name, shape or type does not fit; then nothing was set.
         """
         if not isinstance(new_weights, Mapping):
             raise TypeError(
@@ -101,7 +110,14 @@ class TensorFlowVariables:
         return joined(self.get_weights())
 
     def set_flat(self, new_weights: object) -> None:
-        """Set all variables from one array, in the order of `variables`, whatever their names."""
+        """Set all variables from one array, in the order of `variables`, whatever their names.
+
+        Args:
+            new_weights: The array, as `get_flat` returns it.
+
+        Raises:
+            ValueError: If it has too many or too few values.
+        """
         import numpy as np
 
         flat = np.asarray(new_weights)

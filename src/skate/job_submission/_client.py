@@ -179,6 +179,9 @@ class JobSubmissionClient:
         Args:
             job_id: The submission id.
 
+        Returns:
+            True.
+
         Raises:
             RuntimeError: If there is no such job, or it is not over.
         """

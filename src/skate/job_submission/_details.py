@@ -56,7 +56,25 @@ _MESSAGES = {
 
 @dataclass
 class JobInfo:
-    """The state of a job, and what it was submitted with. Times are milliseconds since 1970."""
+    """The state of a job, and what it was submitted with. Times are milliseconds since 1970.
+
+    Attributes:
+        status: Where it is.
+        entrypoint: Its command.
+        message: What there is to say of its status.
+        error_type: What made it fail.
+        start_time: When it began.
+        end_time: When it was over.
+        metadata: What was noted with it.
+        runtime_env: The environment that its command runs in.
+        entrypoint_num_cpus: How many CPUs its command needs.
+        entrypoint_num_gpus: How many GPUs its command needs.
+        entrypoint_memory: How many bytes of memory its command needs.
+        entrypoint_resources: What else its command needs.
+        driver_agent_http_address: Where a cluster's agent answers; None here.
+        driver_node_id: The machine of a cluster that it runs on; None here.
+        driver_exit_code: The exit code of its command.
+    """
 
     status: JobStatus
     entrypoint: str
@@ -113,7 +131,13 @@ class JobInfo:
 
 @dataclass
 class DriverInfo:
-    """The process that runs the entrypoint."""
+    """The process that runs the entrypoint.
+
+    Attributes:
+        id: The job's id.
+        node_ip_address: The machine.
+        pid: The process.
+    """
 
     id: str
     node_ip_address: str
@@ -124,7 +148,22 @@ class DriverInfo:
 class JobDetails:
     """A job as `get_job_info` and `list_jobs` tell it. Times are milliseconds since 1970.
 
-    `job_id` is None for jobs of this machine: their programs have sessions of their own.
+    Attributes:
+        type: Whether it was submitted, or started by hand.
+        status: Where it is.
+        entrypoint: Its command.
+        job_id: None for jobs of this machine: their programs have sessions of their own.
+        submission_id: The id by which it was submitted.
+        driver_info: The process that runs its command.
+        message: What there is to say of its status.
+        error_type: What made it fail.
+        start_time: When it began.
+        end_time: When it was over.
+        metadata: What was noted with it.
+        runtime_env: The environment that its command runs in.
+        driver_agent_http_address: Where a cluster's agent answers; None here.
+        driver_node_id: The machine of a cluster that it runs on; None here.
+        driver_exit_code: The exit code of its command.
     """
 
     type: JobType

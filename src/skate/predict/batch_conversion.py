@@ -30,13 +30,19 @@ class BlockFormat(str, Enum):
 def convert_batch_type_to_pandas(data: object, cast_tensor_columns: bool = False) -> pd.DataFrame:
     """Return a batch as a DataFrame.
 
-    Cells with tensors are arrays, whatever `cast_tensor_columns` is.
+    Args:
+        data: The batch: a DataFrame, an Arrow table, an array, or a dictionary of arrays.
+        cast_tensor_columns: Has no effect: cells with tensors are arrays.
     """
     return to_pandas(data)
 
 
 def convert_batch_type_to_numpy(data: object) -> Arrays:
-    """Return a batch as a dictionary of arrays, or as one array."""
+    """Return a batch as a dictionary of arrays, or as one array.
+
+    Args:
+        data: The batch: a DataFrame, an Arrow table, an array, or a dictionary of arrays.
+    """
     return to_numpy(data)
 
 
@@ -45,7 +51,10 @@ def convert_pandas_to_batch_type(
 ) -> DataBatchType:
     """Return a DataFrame in another form; one column alone becomes one array.
 
-    Cells with tensors are arrays, whatever `cast_tensor_columns` is.
+    Args:
+        data: The DataFrame.
+        type: The form.
+        cast_tensor_columns: Has no effect: cells with tensors are arrays.
     """
     if type is BatchFormat.NUMPY and len(data.columns) == 1:
         (column,) = to_numpy(data.set_axis(["column"], axis=1)).values()

@@ -173,6 +173,9 @@ class BatchPredictor:
 
         Returns:
             The predictions, as a dataset that is computed as it is read.
+
+        Raises:
+            ValueError: If both `blocks_per_window` and `bytes_per_window` are given.
         """
         if blocks_per_window is not None and bytes_per_window is not None:
             raise ValueError("give blocks_per_window or bytes_per_window, not both")

@@ -145,11 +145,7 @@ class BoostingLoop(ABC, Generic[Model]):
 
 
 class BoostingTrainer(DataParallelTrainer):
-    """With `train_loop_per_worker`, a DataParallelTrainer. Without it, `datasets["train"]` is
-    shared out between the workers and boosted with `params` until there are `num_boost_round`
-    rounds, 10 by default; the other datasets are evaluated after each. `label_column` names what
-    is to be predicted, `dmatrix_params` has options for the library's tables by dataset, and
-    `train_kwargs` go to the library's `train`."""
+    """Trains what boosts trees: with a loop of the user's, or without one."""
 
     _loop_class: type[BoostingLoop[Any]]
 

@@ -33,15 +33,32 @@ class TrainingCallback:
     """Override what is of interest. Later versions may pass more arguments: take `**info`."""
 
     def start_training(self, logdir: str, config: Config, **info: object) -> None:
-        """Hear that a run begins, in this folder."""
+        """Hear that a run begins.
+
+        Args:
+            logdir: The run's folder.
+            config: The configuration of its loop.
+            info: What later versions may say besides.
+        """
 
     def handle_result(self, results: list[ResultRow], **info: object) -> None:
-        """Hear that all workers have reported: one dict each."""
+        """Hear that all workers have reported.
+
+        Args:
+            results: What they reported: one dictionary for each, in the order of their ranks.
+            info: What later versions may say besides.
+        """
 
     def finish_training(
         self, error: bool = False, run_dir: str | None = None, **info: object
     ) -> None:
-        """Hear that a run is over."""
+        """Hear that a run is over.
+
+        Args:
+            error: Whether it has failed.
+            run_dir: The run's folder.
+            info: What later versions may say besides.
+        """
 
 
 class PrintCallback(TrainingCallback):

@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 
 
 class DummyTrainer(DataParallelTrainer):
-    """Reads its datasets for some epochs and reports how fast they come."""
+    """Read datasets for some epochs, and report how fast they come.
+
+    Args:
+        num_epochs: How often to read them.
+        batch_size: How many rows a batch has.
+        settings: Those of a DataParallelTrainer: `datasets`, `scaling_config` and so on.
+    """
 
     def __init__(
         self, *, num_epochs: int = 1, batch_size: int | None = 4096, **settings: Any
@@ -29,7 +35,16 @@ def make_local_dataset_iterator(
     preprocessor: Preprocessor | None,
     dataset_config: DataConfig | Mapping[str, object] | None,
 ) -> Any:
-    """Return a dataset as the only worker of a training would get it, to look at it alone."""
+    """Return a dataset as the only worker of a training would get it, to look at it alone.
+
+    Args:
+        dataset: The dataset.
+        preprocessor: What it goes through first.
+        dataset_config: How a training would share it out.
+
+    Raises:
+        RuntimeError: If it is called inside of a training.
+    """
     if in_session():
         raise RuntimeError(
             "make_local_dataset_iterator() is for outside of training: use get_dataset_shard()"

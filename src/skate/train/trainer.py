@@ -47,11 +47,20 @@ __all__ = [
 class Trainer:
     """Run loops on workers, as until Ray 2.0.
 
-    There are `num_workers` of them; `backend` is "torch", "tensorflow" or a BackendConfig. Each
-    run has a folder run_001, … in `logdir`, by default one in `~/skate_results`. Workers that die
-    are replaced `max_retries` times (-1: without end); what a loop raises is raised at once.
-
     Each run has new processes; between runs nothing is reserved.
+
+    Args:
+        backend: "torch", "tensorflow" or a BackendConfig: how the workers find each other.
+        num_workers: How many there are.
+        use_gpu: Whether each of them gets a GPU.
+        resources_per_worker: What else each of them gets.
+        logdir: The folder that has a folder run_001, … for each run; by default one in
+            `~/skate_results`.
+        max_retries: How often workers that die are replaced; -1 for without end. What a loop
+            raises is raised at once.
+
+    Raises:
+        ValueError: If `num_workers` is not above 0.
     """
 
     def __init__(
@@ -79,7 +88,11 @@ class Trainer:
         self._strategy = CheckpointConfig()
 
     def start(self, initialization_hook: Callable[[], None] | None = None) -> None:
-        """Allow runs; the hook is called in each worker, before its loop."""
+        """Allow runs.
+
+        Args:
+            initialization_hook: What is called in each worker, before its loop.
+        """
         self._hook, self._started = initialization_hook, True
 
     def shutdown(self) -> None:
@@ -101,7 +114,16 @@ class Trainer:
     ) -> list[Any]:
         """Run a loop in all workers, and return what it returned in each.
 
-        `callbacks` are those of train.callbacks, of one's own (TrainingCallback), or loggers.
+        Args:
+            train_func: The loop: a function without arguments, or of its configuration.
+            config: That configuration.
+            callbacks: Those of train.callbacks, of one's own (TrainingCallback), or loggers.
+            dataset: A dataset, which workers share out as "train", or several by their names.
+            checkpoint: What to go on from: a dictionary of values, a checkpoint, or its path.
+            checkpoint_strategy: Which checkpoints are kept; by default all.
+
+        Raises:
+            RuntimeError: If `start` was not called.
         """
         told = [one for one in callbacks or () if hasattr(one, "handle_result")]
         loggers = [one for one in callbacks or () if not hasattr(one, "handle_result")]
@@ -129,7 +151,22 @@ class Trainer:
         checkpoint: Any = None,
         checkpoint_strategy: CheckpointConfig | None = None,
     ) -> TrainingIterator:
-        """Begin a loop; its reports, each a list with one dict per worker."""
+        """Begin a loop, and return an iterator over its reports.
+
+        Args:
+            train_func: The loop: a function without arguments, or of its configuration.
+            config: That configuration.
+            dataset: A dataset, which workers share out as "train", or several by their names.
+            checkpoint: What to go on from: a dictionary of values, a checkpoint, or its path.
+            checkpoint_strategy: Which checkpoints are kept; by default all.
+
+        Returns:
+            An iterator over lists with one dictionary per worker; its `get_final_results` returns
+            what `run` does.
+
+        Raises:
+            RuntimeError: If `start` was not called.
+        """
         return self._begin(train_func, config, dataset, checkpoint, checkpoint_strategy, [])
 
     def _begin(
@@ -216,18 +253,42 @@ class Trainer:
     def load_checkpoint_from_path(
         checkpoint_file_path: str | os.PathLike[str],
     ) -> dict[str, Any]:
-        """Read the values of a checkpoint."""
+        """Return the values of a checkpoint.
+
+        Args:
+            checkpoint_file_path: Its folder.
+        """
         return Checkpoint(os.fspath(checkpoint_file_path)).to_dict()
 
     # -- other uses -----------------------------------------------------------------------------
 
     def to_tune_trainable(self, train_func: Callable[..., object], dataset: Any = None) -> Any:
-        """Make a trainable for `tune.run`, whose configuration is that of the loop."""
+        """Make a trainable for `tune.run`, whose configuration is that of the loop.
+
+        Args:
+            train_func: The loop.
+            dataset: A dataset, which workers share out as "train", or several by their names.
+
+        Raises:
+            RuntimeError: If `start` was called.
+        """
         self._check_not_started("to_tune_trainable")
         return _LoopTrial(self._trainer(train_func, dataset))
 
     def to_worker_group(self, train_cls: type, *args: Any, **kwargs: Any) -> TrainWorkerGroup:
-        """Start actors of one's own class whose processes have found each other."""
+        """Start actors of one's own class whose processes have found each other.
+
+        Args:
+            train_cls: The class, a plain one.
+            args: What each is made with.
+            kwargs: What each is made with, by keyword.
+
+        Returns:
+            A sequence of the actors' handles.
+
+        Raises:
+            RuntimeError: If `start` was called.
+        """
         self._check_not_started("to_worker_group")
         return TrainWorkerGroup(self._scaling, self._backend, train_cls, args, kwargs)
 

@@ -15,19 +15,42 @@ class LoggerCallback(Callback):
         self._started: set[Any] = set()
 
     def log_trial_start(self, trial: Any) -> None:
-        """Begin to log a trial: called once, before its first result."""
+        """Begin to log a trial: called once, before its first result.
+
+        Args:
+            trial: The trial, with its `trial_id`, its `config` and its folder `local_path`.
+        """
 
     def log_trial_restore(self, trial: Any) -> None:
-        """Log that a trial goes on from a checkpoint."""
+        """Log that a trial goes on from a checkpoint.
+
+        Args:
+            trial: The trial.
+        """
 
     def log_trial_save(self, trial: Any) -> None:
-        """Log that a checkpoint is there: `trial.checkpoint`."""
+        """Log that a checkpoint is there.
+
+        Args:
+            trial: The trial, with the checkpoint as its `checkpoint`.
+        """
 
     def log_trial_result(self, iteration: int, trial: Any, result: ResultRow) -> None:
-        """Log a result that came."""
+        """Log a result that came.
+
+        Args:
+            iteration: How many results there were of all trials, with this one.
+            trial: The trial that reported it.
+            result: What was reported, with what the run adds.
+        """
 
     def log_trial_end(self, trial: Any, failed: bool = False) -> None:
-        """Log that a trial is over."""
+        """Log that a trial is over.
+
+        Args:
+            trial: The trial.
+            failed: Whether an error ended it.
+        """
 
     def _start_once(self, trial: Any) -> None:
         started = self.__dict__.setdefault("_started", set())  # subclasses may not call __init__

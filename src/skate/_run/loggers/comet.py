@@ -29,9 +29,16 @@ _GATHERED = (
 
 
 class CometLoggerCallback(LoggerCallback):
-    """Results go to Comet; `experiment_kwargs` to its experiments, which gather nothing about the
-    machine and the repository unless it says so. With `save_checkpoints` the files of checkpoints
-    go there too."""
+    """Log each trial as an experiment of Comet.
+
+    Args:
+        online: Whether results go to Comet's server at once, and not into files that can be
+            uploaded later.
+        tags: Tags of every experiment.
+        save_checkpoints: Whether the files of checkpoints go to Comet, too.
+        experiment_kwargs: What else goes to Comet's experiments. They gather nothing about the
+            machine and the repository unless it says so.
+    """
 
     def __init__(
         self,

@@ -55,7 +55,14 @@ class CSVLoggerCallback(FileLoggerCallback):
     def on_trial_recover(
         self, iteration: int, trials: list[Any], trial: TrialLike, **info: object
     ) -> None:
-        """Let go of the file, from which what came after the last checkpoint will be taken out."""
+        """Let go of the file, from which what came after the last checkpoint will be taken out.
+
+        Args:
+            iteration: The number of the round.
+            trials: All trials so far.
+            trial: The one.
+            info: What later versions may say besides.
+        """
         self._flush_trial(trial)
         self._tables.pop(trial.trial_id, None)
 

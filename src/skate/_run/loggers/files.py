@@ -28,7 +28,12 @@ class FileLoggerCallback(LoggerCallback, ABC):
         self._buffer = AppendBuffer(flush_every_s)
 
     def add(self, place: str, data: bytes) -> None:
-        """Add to a file."""
+        """Add to a file.
+
+        Args:
+            place: The file.
+            data: What to add.
+        """
         self._buffer.add(place, data)
 
     def flush(self) -> None:
@@ -55,7 +60,14 @@ class FileLoggerCallback(LoggerCallback, ABC):
     def on_trial_recover(
         self, iteration: int, trials: list[Any], trial: Any, **info: object
     ) -> None:
-        """Write what waits: what came after the last checkpoint will be taken out of the file."""
+        """Write what waits: what came after the last checkpoint will be taken out of the file.
+
+        Args:
+            iteration: The number of the round.
+            trials: All trials so far.
+            trial: The one.
+            info: What later versions may say besides.
+        """
         self._flush_trial(trial)
 
     def on_step_end(self, iteration: int, trials: list[Any], **info: object) -> None:

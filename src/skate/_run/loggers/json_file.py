@@ -39,7 +39,12 @@ class JsonLoggerCallback(FileLoggerCallback):
             self._places[trial.trial_id] = place
 
     def update_config(self, trial: object, config: Any) -> None:
-        """Write down a trial's configuration."""
+        """Write down a trial's configuration.
+
+        Args:
+            trial: The trial.
+            config: The configuration.
+        """
         folder = LocalFolder.known(folder_of(trial))
         folder.create("params.json", indented(config).encode())
         folder.create("params.pkl", _pickled(config))

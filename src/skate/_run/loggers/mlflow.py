@@ -16,7 +16,19 @@ if TYPE_CHECKING:
 
 
 class MLflowLoggerCallback(LoggerCallback):
-    """Parameters, metrics and, with `save_artifact`, the folder of each trial go to MLflow."""
+    """Log parameters and metrics of each trial as a run of MLflow.
+
+    Args:
+        tracking_uri: The server or folder of MLflow; by default the one that MLflow itself uses.
+        registry_uri: Where models are registered; by default `tracking_uri`.
+        experiment_name: The experiment, which is made if there is none; by default what
+            MLFLOW_EXPERIMENT_NAME says, or "Default".
+        tags: Tags of every run.
+        tracking_token: A token for the server; sets MLFLOW_TRACKING_TOKEN.
+        save_artifact: Whether the folder of each trial goes to MLflow when the trial ends.
+        log_params_on_trial_end: Whether the configuration is logged at the end of a trial, and not
+            at its start.
+    """
 
     def __init__(
         self,
@@ -96,8 +108,29 @@ def setup_mlflow(
     tags: dict[str, Any] | None = None,
     rank_zero_only: bool = True,
 ) -> Any:
-    """Start an MLflow run in a training loop or a trial; the module `mlflow`, ready to log.
-    On other ranks than 0 what it gives does nothing, unless `rank_zero_only` is False."""
+    """Start an MLflow run in a training loop or a trial.
+
+    Args:
+        config: What is logged as the run's parameters.
+        tracking_uri: The server or folder of MLflow; by default the one that MLflow itself uses.
+        registry_uri: Where models are registered; by default `tracking_uri`.
+        experiment_id: The experiment, by its id.
+        experiment_name: The experiment, by its name, which counts if there is none of that id. By
+            default that of the training or the search.
+        tracking_token: A token for the server; sets MLFLOW_TRACKING_TOKEN.
+        artifact_location: Where an experiment that is made keeps its artifacts.
+        run_name: The name of the run; by default that of the trial.
+        create_experiment_if_not_exists: Whether an experiment that is not there is made.
+        tags: Tags of the run.
+        rank_zero_only: Whether the worker of rank 0 alone logs.
+
+    Returns:
+        The module `mlflow`, ready to log; on workers that do not log, what takes any call and does
+        nothing.
+
+    Raises:
+        ValueError: If there is no such experiment, and none may be made.
+    """
     where = current("setup_mlflow()").info if in_session() else None
     if where is not None and rank_zero_only and where.world_rank:
         return Silent()

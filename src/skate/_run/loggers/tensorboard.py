@@ -63,8 +63,17 @@ class TBXLoggerCallback(FileLoggerCallback):
     def on_trial_recover(
         self, iteration: int, trials: Sequence[object], trial: TrialLike, **info: object
     ) -> None:
-        """Let go of the file, and begin another one later: what came after the last checkpoint may
-        be taken out of it, which a TensorBoard that has it open does not notice."""
+        """Let go of the file, and begin another one later.
+
+        What came after the last checkpoint may be taken out of it, which a TensorBoard that has
+        it open does not notice.
+
+        Args:
+            iteration: The number of the round.
+            trials: All trials so far.
+            trial: The one.
+            info: What later versions may say besides.
+        """
         self._flush_trial(trial)
         self._files.pop(trial.trial_id, None)
 

@@ -34,10 +34,23 @@ _LEFT_OUT = {"config", "pid", "hostname", "node_ip", "date", "done", "trial_id",
 
 
 class WandbLoggerCallback(LoggerCallback):
-    """Results go to W&B; `kwargs` to `wandb.init`. With `upload_checkpoints` (an older name is
-    `save_checkpoints`) checkpoints do too. Where `project` or `group` is not given, it is what
-    WANDB_PROJECT_NAME or WANDB_GROUP_NAME says. W&B uploads on its own time, and the end of a
-    trial waits for that, so `upload_timeout` is not needed."""
+    """Log each trial as a run of W&B.
+
+    W&B uploads on its own time, and the end of a trial waits for that.
+
+    Args:
+        project: The project; by default what WANDB_PROJECT_NAME says, or "skate".
+        group: The group of the runs; by default what WANDB_GROUP_NAME says, or the name of the
+            experiment.
+        api_key_file: A file whose first line is the API key.
+        api_key: The API key; by default what WANDB_API_KEY says, or the login of this machine.
+        excludes: Metrics and parameters that are not logged.
+        log_config: Whether the `config` in each result is logged as metrics, too.
+        upload_checkpoints: Whether checkpoints are uploaded as artifacts.
+        save_checkpoints: The older name of `upload_checkpoints`.
+        upload_timeout: Has no effect: the end of a trial waits for its upload.
+        kwargs: What else goes to `wandb.init`.
+    """
 
     def __init__(
         self,
@@ -156,8 +169,21 @@ def setup_wandb(
     rank_zero_only: bool = True,
     **kwargs: object,
 ) -> Any:
-    """Start a W&B run in a training loop or a trial; the run. On other ranks than 0 what it gives
-    does nothing, unless `rank_zero_only` is False."""
+    """Start a W&B run in a training loop or a trial.
+
+    Args:
+        config: What is logged as the run's configuration.
+        api_key: The API key; by default what WANDB_API_KEY says, or the login of this machine.
+        api_key_file: A file whose first line is the API key.
+        rank_zero_only: Whether the worker of rank 0 alone logs.
+        kwargs: What else goes to `wandb.init`, as `project`.
+
+    Returns:
+        The run; on workers that do not log, what takes any call and does nothing.
+
+    Raises:
+        ValueError: If both an API key and a file with one are given.
+    """
     where = current("setup_wandb()").info if in_session() else None
     if where is not None and rank_zero_only and where.world_rank:
         return Silent()

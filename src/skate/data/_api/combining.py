@@ -49,6 +49,9 @@ class Combining(Core):
             *other: The other datasets, each with as many rows. Columns of the same name get a
                 number: `item`, `item_1`.
 
+        Returns:
+            A dataset, which is computed when it is used.
+
         Example:
             >>> skate.data.range(2).zip(skate.data.range(2)).take_all()
             [{'id': 0, 'id_1': 0}, {'id': 1, 'id_1': 1}]
@@ -86,6 +89,9 @@ class Combining(Core):
             aggregator_ray_remote_args: Without effect, likewise.
             validate_schemas: Whether to look for the columns now, and not when the rows are
                 computed.
+
+        Returns:
+            A dataset, which is computed when it is used.
 
         Raises:
             ValueError: If there is no such type, or the keys do not fit each other.
@@ -142,6 +148,9 @@ class Combining(Core):
             stopping_condition: Whether it ends with the first dataset that has no more rows, or
                 with the last one, the default.
 
+        Returns:
+            A dataset, which is computed when it is used.
+
         Raises:
             ValueError: If there is not one positive weight for each dataset.
 
@@ -174,6 +183,9 @@ class Combining(Core):
             keys: A column, or several: rows with equal values in them get into the same block,
                 sorted by them. If the rows do not fit into memory there are more such blocks.
             sort: Whether blocks are sorted by `keys`, which they are in any case.
+
+        Returns:
+            A dataset, which is computed when it is used.
 
         Raises:
             ValueError: If both of the first two are given, or none.
@@ -227,6 +239,9 @@ class Combining(Core):
             num_blocks: How many blocks there are then; None keeps the number.
             **ray_remote_args: Without effect: Arrow shuffles in this process.
 
+        Returns:
+            A dataset, which is computed when it is used.
+
         Example:
             >>> sorted(row["id"] for row in skate.data.range(4).random_shuffle(seed=1).take_all())
             [0, 1, 2, 3]
@@ -239,6 +254,9 @@ class Combining(Core):
 
         Args:
             seed: Makes the order the same every time; None makes it another one every time.
+
+        Returns:
+            A dataset, which is computed when it is used.
         """
         return self._with(RandomizeBlocks((self._plan,), numpy_seed(seed)))
 
@@ -254,6 +272,9 @@ class Combining(Core):
             key: A column, or several.
             descending: Whether the greatest value comes first; one answer, or one for each column.
             boundaries: Values of the first column at which new blocks begin.
+
+        Returns:
+            A dataset, which is computed when it is used.
 
         Raises:
             ValueError: If there is no column to sort by, or one is named twice.

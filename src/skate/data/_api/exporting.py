@@ -164,6 +164,9 @@ class Exporting(Consuming):
         Args:
             key: The column of the key, which must be unique.
             num_workers: How many actors; None is 4.
+
+        Returns:
+            What looks rows up: `get_async(key)` and `multiget(keys)`.
         """
         from skate.data.random_access_dataset import RandomAccessDataset
 

@@ -90,6 +90,9 @@ class Iterating(RowsAndBatches):
             The batches; each iteration over them runs the plan again. Their `state_dict()` says
             where the last one is, and `load_state_dict()` goes on there.
 
+        Raises:
+            ValueError: If both `dtypes` and a `collate_fn` are given.
+
         Example:
             >>> for batch in skate.data.range(2).iter_torch_batches(device="cpu"):
             ...     print(batch["id"])

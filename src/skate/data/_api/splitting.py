@@ -71,6 +71,9 @@ class Splitting(Consuming):
         Returns:
             The parts, one more than indices, whose rows are computed already.
 
+        Raises:
+            ValueError: If there are no indices, or they are not ascending from 0 on.
+
         Example:
             >>> [part.count() for part in skate.data.range(10).split_at_indices([2, 5])]
             [2, 3, 5]
@@ -94,6 +97,10 @@ class Splitting(Consuming):
 
         Returns:
             The parts, one more than shares, whose rows are computed already.
+
+        Raises:
+            ValueError: If shares are not positive, add up to 1 or more, or leave a part without
+                rows.
 
         Example:
             >>> [part.count() for part in skate.data.range(10).split_proportionately([0.2, 0.5])]
@@ -129,6 +136,9 @@ class Splitting(Consuming):
 
         Returns:
             The two parts, whose rows are computed already.
+
+        Raises:
+            ValueError: If both `shuffle` and `stratify` are given, or `test_size` does not fit.
 
         Example:
             >>> train, test = skate.data.range(8).train_test_split(test_size=0.25)
@@ -173,6 +183,9 @@ class Splitting(Consuming):
 
         Returns:
             The two parts.
+
+        Raises:
+            ValueError: If an argument has no meaning, or does not go with `split_type`.
 
         Example:
             >>> train, test = skate.data.range(10).streaming_train_test_split(0.3, seed=1)

@@ -484,6 +484,9 @@ class Transforming(Core):
         Args:
             limit: How many at the most.
 
+        Returns:
+            A dataset, which is computed when it is used.
+
         Example:
             >>> skate.data.range(100).limit(3).count()
             3
@@ -499,6 +502,9 @@ class Transforming(Core):
         Args:
             fraction: The probability, from 0 to 1.
             seed: Makes the choice the same every time; None makes it another one every time.
+
+        Returns:
+            A dataset, which is computed when it is used.
 
         Raises:
             ValueError: If `fraction` is out of range, or there are no rows.

@@ -129,6 +129,9 @@ def read_parquet(
             reads less); others go to pyarrow.parquet.ParquetFile, as does what is in
             `dataset_kwargs`.
 
+    Returns:
+        A dataset of the rows, which are read when they are used.
+
     Raises:
         FileNotFoundError: If there is no such file, when it is looked for.
         UntrustedPickleError: If there are Python objects, and they are not allowed.
@@ -202,6 +205,9 @@ def read_csv(paths: Paths, **options: Unpack[CSVKeywords]) -> Dataset:
         **options: Those of all readers of files, see below; `read_options`, `parse_options`,
             `convert_options` and `memory_pool` go to pyarrow.csv.open_csv.
 
+    Returns:
+        A dataset of the rows, which are read when they are used.
+
     Raises:
         FileNotFoundError: If there is no such file, when it is looked for.
         TypeError: If there is no such option.
@@ -229,6 +235,9 @@ def read_json(paths: Paths, *, lines: bool = False, **options: Unpack[JSONKeywor
         lines: Whether only an object per line is allowed.
         **options: Those of `read_csv`; `read_options`, `parse_options` and `memory_pool` go to
             pyarrow.json.read_json.
+
+    Returns:
+        A dataset of the rows, which are read when they are used.
 
     Raises:
         FileNotFoundError: If there is no such file, when it is looked for.
@@ -267,6 +276,9 @@ def read_text(
         drop_empty_lines: Whether empty lines are left out.
         **options: Those of `read_csv`, without others.
 
+    Returns:
+        A dataset of the rows, which are read when they are used.
+
     Raises:
         FileNotFoundError: If there is no such file, when it is looked for.
 
@@ -291,6 +303,9 @@ def read_binary_files(paths: Paths, **options: Unpack[ReadKeywords]) -> Dataset:
         paths: A file, a folder or several of them, on any file system.
         **options: Those of `read_csv`, without others; `include_paths=True` adds the column
             `path`.
+
+    Returns:
+        A dataset of the rows, which are read when they are used.
 
     Raises:
         FileNotFoundError: If there is no such file, when it is looked for.
@@ -318,6 +333,9 @@ def read_numpy(
         paths: A file, a folder or several of them, on any file system.
         allow_pickle: Whether to read arrays of Python objects; see `read_parquet`.
         **options: Those of `read_csv`; others go to numpy.load.
+
+    Returns:
+        A dataset of the rows, which are read when they are used.
 
     Raises:
         FileNotFoundError: If there is no such file, when it is looked for.
@@ -355,6 +373,9 @@ def read_images(
         **options: Those of `read_csv`, without others; `include_paths=True` adds the column
             `path`.
 
+    Returns:
+        A dataset of the rows, which are read when they are used.
+
     Raises:
         ValueError: If `size` is not two positive numbers.
         FileNotFoundError: If there is no such file, when it is looked for.
@@ -388,6 +409,9 @@ def read_tfrecords(
         tf_schema: What the features hold, as a Schema of tensorflow_metadata; all columns are
             lists then. Without it those are whose features have several values, or none.
         **options: Those of `read_csv`, without others.
+
+    Returns:
+        A dataset of the rows, which are read when they are used.
     """
     given = dict(options)
     from skate.data.sources.tf_examples import kinds_of_schema
@@ -425,6 +449,9 @@ def read_webdataset(
         allow_pickle: Whether to read pickles, and all of `.pt` and `.pth`, see `read_parquet`;
             without it those of torch are read as plain tensors, and pickles are refused.
         **options: Those of `read_csv`, without others.
+
+    Returns:
+        A dataset of the rows, which are read when they are used.
     """
     given = dict(options)
     trusted = allows_pickle(allow_pickle, "RAY_DATA_WEBDATASET_ALLOW_UNSAFE_DESERIALIZATION")
@@ -446,6 +473,9 @@ def read_orc(
         paths: A file, a folder or several of them, on any file system.
         columns: The columns that are read; None is all.
         **options: Those of `read_csv`, without others.
+
+    Returns:
+        A dataset of the rows, which are read when they are used.
     """
     given = dict(options)
     chosen = tuple(columns) if columns is not None else None
@@ -476,6 +506,9 @@ def read_sql(
         shard_hash_fn: The function of the database that computes the hash.
         **options: `override_num_blocks`, `concurrency` and options of tasks, as in `read_csv`.
 
+    Returns:
+        A dataset of the rows, which are read when they are used.
+
     Example:
         >>> import sqlite3, tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -500,6 +533,9 @@ def read_avro(paths: Paths, **options: Unpack[ReadKeywords]) -> Dataset:
     Args:
         paths: A file, a folder or several of them, on any file system.
         **options: Those of `read_csv`, without others.
+
+    Returns:
+        A dataset of the rows, which are read when they are used.
     """
     given = dict(options)
     from skate.data.sources.avro import AvroSource
@@ -516,6 +552,9 @@ def read_datasource(datasource: Datasource, **options: object) -> Dataset:
         datasource: The source.
         **options: `override_num_blocks`, `concurrency` and options of tasks, as in `read_csv`;
             others are for the reader of a source that overrides `create_reader` or `prepare_read`.
+
+    Returns:
+        A dataset of the rows, which are read when they are used.
 
     Raises:
         TypeError: If it is no source.

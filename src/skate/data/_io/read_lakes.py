@@ -41,6 +41,9 @@ def read_delta(
         columns: The columns that are read; None is all.
         allow_pickle: As in `read_parquet`.
         **options: `override_num_blocks`, `concurrency` and options of tasks, as in `read_csv`.
+
+    Returns:
+        A dataset of the rows, which are read when they are used.
     """
     given = dict(options)
     source = delta_source(
@@ -73,6 +76,9 @@ def read_iceberg(
         catalog_kwargs: For pyiceberg's load_catalog, with the name of the catalog as `name`.
         allow_pickle: As in `read_parquet`.
         **options: `override_num_blocks`, `concurrency` and options of tasks, as in `read_csv`.
+
+    Returns:
+        A dataset of the rows, which are read when they are used.
     """
     given = dict(options)
     table = iceberg_table(table_identifier, catalog_kwargs)
@@ -106,6 +112,9 @@ def read_lance(
             fragments.
         allow_pickle: As in `read_parquet`.
         **options: `override_num_blocks`, `concurrency` and options of tasks, as in `read_csv`.
+
+    Returns:
+        A dataset of the rows, which are read when they are used.
 
     Raises:
         ValueError: If there is no such table or version, or `scanner_options` has "fragments".

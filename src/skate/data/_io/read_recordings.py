@@ -38,6 +38,9 @@ def read_audio(paths: Paths, **options: Unpack[ReadKeywords]) -> Dataset:
         **options: Those of `read_csv`, without others; `include_paths=True` adds the column
             `path`.
 
+    Returns:
+        A dataset of the rows, which are read when they are used.
+
     Raises:
         FileNotFoundError: If there is no such file, when it is looked for.
         UnreadableFileError: If a file is no recording that libsndfile knows, when it is read.
@@ -68,6 +71,9 @@ def read_videos(
         resize: (height, width) of the frames; None leaves them as they are.
         **options: Those of `read_csv`, without others; `include_paths=True` adds the column
             `path`.
+
+    Returns:
+        A dataset of the rows, which are read when they are used.
 
     Raises:
         ValueError: If `fps` is not a positive whole number, or `resize` not two of them; or if a

@@ -65,7 +65,13 @@ class Chain(BuiltinPreprocessor):
 
 
 class BatchMapper(BuiltinPreprocessor):
-    """A function of batches as a preprocessor."""
+    """Make a preprocessor of a function of batches.
+
+    Args:
+        fn: Gets a batch, and returns what takes its place.
+        batch_format: How it gets batches: "pandas", "numpy" or "pyarrow".
+        batch_size: How many rows a batch has at most; None leaves that to the dataset.
+    """
 
     _is_fittable = False
 

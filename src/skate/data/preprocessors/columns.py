@@ -31,7 +31,24 @@ if TYPE_CHECKING:
 
 
 class SimpleImputer(ColumnPreprocessor):
-    """Missing values become the mean, the most frequent value, or a constant."""
+    """Fill in missing values: with the mean, the most frequent value, or a constant.
+
+    Args:
+        columns: The columns that it works on.
+        strategy: "mean", "most_frequent" or "constant".
+        fill_value: What to fill in, with the strategy "constant".
+        output_columns: Names of the results, as many as `columns`; by default the results replace
+            the columns.
+
+    Raises:
+        ValueError: If there is no such strategy, or "constant" comes without a `fill_value`.
+
+    >>> import skate.data
+    >>> from skate.data.preprocessors import SimpleImputer
+    >>> ages = skate.data.from_items([{"age": 20.0}, {"age": None}, {"age": 40.0}])
+    >>> SimpleImputer(["age"]).fit_transform(ages).take_all()
+    [{'age': 20.0}, {'age': 30.0}, {'age': 40.0}]
+    """
 
     strategy: str
     fill_value: Any
@@ -100,10 +117,21 @@ def _most_frequent(counts: Counter[object]) -> Any:
 
 
 class Concatenator(BuiltinPreprocessor):
-    """Columns of numbers and vectors as one column of vectors.
+    """Join columns of numbers and vectors into one column of vectors.
 
-    Older versions of Ray choose columns by `include` and `exclude`; without any of them, all
-    columns are meant.
+    Args:
+        columns: The columns to join, in this order; by default all.
+        output_column_name: The column for the vectors. The columns that were joined go away.
+        dtype: The NumPy type of the vectors; by default what the columns have in common.
+        raise_if_missing: Whether a column that a batch does not have is an error. Otherwise it is
+            left out.
+        flatten: Whether arrays of several dimensions become vectors first. Otherwise they are
+            refused.
+        include: The older name of `columns`.
+        exclude: Columns to leave out, where all or those of `include` are joined.
+
+    Raises:
+        ValueError: If both `columns` and one of the older names are given.
     """
 
     _is_fittable = False
@@ -170,7 +198,15 @@ class Concatenator(BuiltinPreprocessor):
 
 
 class TorchVisionPreprocessor(BuiltinPreprocessor):
-    """A transform of torchvision on columns of images."""
+    """Apply a transform of torchvision to columns of images.
+
+    Args:
+        columns: The columns that it works on.
+        transform: What is called with an image, and returns what takes its place.
+        output_columns: Names of the results, as many as `columns`; by default the results replace
+            the columns.
+        batched: Whether `transform` gets all images of a batch at once, as one array.
+    """
 
     _is_fittable = False
     torchvision_transform: Callable[..., Any]

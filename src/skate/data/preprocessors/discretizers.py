@@ -71,7 +71,19 @@ class _Discretizer(ColumnPreprocessor):
 
 
 class CustomKBinsDiscretizer(_Discretizer):
-    """Bins with the edges that are given: a list for all columns, or one per column."""
+    """Put values into bins whose edges are given.
+
+    Args:
+        columns: The columns that it works on.
+        bins: The edges in ascending order, one more than bins: for all columns, or by column.
+        right: Whether bins contain their right edge, and not their left one.
+        include_lowest: Whether the first bin contains its left edge too.
+        duplicates: What to do about edges that are equal: "raise" an error, or "drop" them.
+        dtypes: For columns whose bins are to have names: a `pandas.CategoricalDtype` each, with as
+            many categories as there are bins. Other columns get the number of the bin.
+        output_columns: Names of the results, as many as `columns`; by default the results replace
+            the columns.
+    """
 
     _is_fittable = False
 
@@ -82,7 +94,16 @@ class CustomKBinsDiscretizer(_Discretizer):
 class UniformKBinsDiscretizer(_Discretizer):
     """Put values into bins of equal width between the smallest and the largest value.
 
-    There is a number of bins for all columns, or one per column.
+    Args:
+        columns: The columns that it works on.
+        bins: The number of bins: for all columns, or by column.
+        right: Whether bins contain their right edge, and not their left one.
+        include_lowest: Whether the first bin contains its left edge too.
+        duplicates: What to do about edges that are equal: "raise" an error, or "drop" them.
+        dtypes: For columns whose bins are to have names: a `pandas.CategoricalDtype` each, with as
+            many categories as there are bins. Other columns get the number of the bin.
+        output_columns: Names of the results, as many as `columns`; by default the results replace
+            the columns.
     """
 
     def _fit(self, ds: Dataset) -> dict[str, object]:

@@ -58,7 +58,20 @@ def _numbers(values: pd.Series, known: Mapping[object, int]) -> pd.Series:
 
 
 class OrdinalEncoder(ColumnPreprocessor):
-    """Each category is its number in sorted order; unknown ones are missing."""
+    """Replace each category by its number in sorted order; unknown ones become missing.
+
+    Args:
+        columns: The columns that it works on.
+        encode_lists: Whether the items of lists are categories, and not lists as a whole.
+        output_columns: Names of the results, as many as `columns`; by default the results replace
+            the columns.
+
+    >>> import skate.data
+    >>> from skate.data.preprocessors import OrdinalEncoder
+    >>> sizes = skate.data.from_items([{"size": "s"}, {"size": "l"}])
+    >>> OrdinalEncoder(["size"]).fit_transform(sizes).take_all()
+    [{'size': 1}, {'size': 0}]
+    """
 
     encode_lists: bool
 
@@ -84,7 +97,21 @@ class OrdinalEncoder(ColumnPreprocessor):
 
 
 class OneHotEncoder(ColumnPreprocessor):
-    """Each category is a vector with a single 1; unknown ones have none."""
+    """Replace each category by a vector with a single 1; that of an unknown one has none.
+
+    Args:
+        columns: The columns that it works on.
+        max_categories: How many categories to keep, by column: the most frequent. Others count as
+            unknown. By default all are kept.
+        output_columns: Names of the results, as many as `columns`; by default the results replace
+            the columns.
+
+    >>> import skate.data
+    >>> from skate.data.preprocessors import OneHotEncoder
+    >>> sizes = skate.data.from_items([{"size": "s"}, {"size": "l"}])
+    >>> [row["size"].tolist() for row in OneHotEncoder(["size"]).fit_transform(sizes).take_all()]
+    [[0, 1], [1, 0]]
+    """
 
     _lists = False
 
@@ -115,7 +142,15 @@ class OneHotEncoder(ColumnPreprocessor):
 
 
 class MultiHotEncoder(OneHotEncoder):
-    """Each list of categories is a list that counts them."""
+    """Replace each list of categories by a list that counts them.
+
+    Args:
+        columns: The columns of lists that it works on.
+        max_categories: How many categories to keep, by column: the most frequent. Others count as
+            unknown. By default all are kept.
+        output_columns: Names of the results, as many as `columns`; by default the results replace
+            the columns.
+    """
 
     _lists = True
 
@@ -132,7 +167,12 @@ class MultiHotEncoder(OneHotEncoder):
 
 
 class LabelEncoder(ColumnPreprocessor):
-    """The labels as numbers, and back."""
+    """Replace labels by their numbers in sorted order; `inverse_transform` is the way back.
+
+    Args:
+        label_column: The column of the labels.
+        output_column: The column for the numbers; by default they replace the labels.
+    """
 
     label_column: str
     output_column: str
@@ -150,7 +190,11 @@ class LabelEncoder(ColumnPreprocessor):
         return _numbers(values, self.stats_[f"unique_values({name})"])
 
     def inverse_transform(self, ds: Dataset) -> Dataset:
-        """Return the dataset with the labels instead of their numbers."""
+        """Return the dataset with the labels that belong to its numbers.
+
+        Args:
+            ds: A dataset with a column of such numbers, as predictions are.
+        """
         self._check_fitted()
         labels = {
             n: label for label, n in self.stats_[f"unique_values({self.label_column})"].items()
@@ -164,7 +208,15 @@ class LabelEncoder(ColumnPreprocessor):
 
 
 class Categorizer(BuiltinPreprocessor):
-    """Columns as pandas categories."""
+    """Turn columns into pandas categories.
+
+    Args:
+        columns: The columns that it works on.
+        dtypes: The `pandas.CategoricalDtype` of columns whose categories are known; those of the
+            others are taken from the dataset.
+        output_columns: Names of the results, as many as `columns`; by default the results replace
+            the columns.
+    """
 
     dtypes: dict[str, Any]
 

@@ -40,7 +40,13 @@ def _distance(low: float | None, high: float | None) -> float | None:
 
 
 class StandardScaler(ColumnPreprocessor):
-    """Mean 0 and standard deviation 1."""
+    """Scale columns to mean 0 and standard deviation 1.
+
+    Args:
+        columns: The columns that it works on.
+        output_columns: Names of the results, as many as `columns`; by default the results replace
+            the columns.
+    """
 
     def _fit(self, ds: Dataset) -> dict[str, object]:
         means = (agg.Mean(column) for column in self.columns)
@@ -53,7 +59,13 @@ class StandardScaler(ColumnPreprocessor):
 
 
 class MinMaxScaler(ColumnPreprocessor):
-    """From 0 to 1."""
+    """Scale columns so that the smallest value becomes 0, and the largest 1.
+
+    Args:
+        columns: The columns that it works on.
+        output_columns: Names of the results, as many as `columns`; by default the results replace
+            the columns.
+    """
 
     def _fit(self, ds: Dataset) -> dict[str, object]:
         lows = (agg.Min(column) for column in self.columns)
@@ -66,7 +78,13 @@ class MinMaxScaler(ColumnPreprocessor):
 
 
 class MaxAbsScaler(ColumnPreprocessor):
-    """At most 1 in absolute value; zero stays zero."""
+    """Scale columns so that no absolute value is above 1; zero stays zero.
+
+    Args:
+        columns: The columns that it works on.
+        output_columns: Names of the results, as many as `columns`; by default the results replace
+            the columns.
+    """
 
     def _fit(self, ds: Dataset) -> dict[str, object]:
         largest = (agg.AbsMax(column) for column in self.columns)
@@ -79,7 +97,15 @@ class MaxAbsScaler(ColumnPreprocessor):
 class RobustScaler(ColumnPreprocessor):
     """Scale columns to median 0 and distance of two quantiles 1: outliers do not count.
 
-    Quantiles are exact, so that `quantile_precision` changes nothing.
+    Args:
+        columns: The columns that it works on.
+        quantile_range: The two quantiles, as shares between 0 and 1.
+        output_columns: Names of the results, as many as `columns`; by default the results replace
+            the columns.
+        quantile_precision: Has no effect: quantiles are exact.
+
+    Raises:
+        ValueError: If `quantile_range` is no range between 0 and 1.
     """
 
     DEFAULT_QUANTILE_PRECISION = 800
@@ -117,7 +143,18 @@ class RobustScaler(ColumnPreprocessor):
 
 
 class PowerTransformer(ColumnPreprocessor):
-    """More like a normal distribution: Yeo-Johnson, or Box-Cox for positive numbers."""
+    """Bring columns closer to a normal distribution, by a power that is given.
+
+    Args:
+        columns: The columns that it works on.
+        power: The exponent of the transform; 0 stands for the logarithm.
+        method: "yeo-johnson" for any numbers, "box-cox" for positive ones.
+        output_columns: Names of the results, as many as `columns`; by default the results replace
+            the columns.
+
+    Raises:
+        ValueError: If there is no such `method`.
+    """
 
     _is_fittable = False
     power: float
@@ -153,7 +190,18 @@ def _powered(x: pd.Series, power: float) -> pd.Series:
 
 
 class Normalizer(ColumnPreprocessor):
-    """Each row, taken over the columns, has length 1."""
+    """Scale each row, taken over the columns, to length 1.
+
+    Args:
+        columns: The columns whose values make up the vector of a row.
+        norm: How length is measured: "l2" is the root of the sum of squares, "l1" the sum of
+            absolute values, "max" the largest absolute value.
+        output_columns: Names of the results, as many as `columns`; by default the results replace
+            the columns.
+
+    Raises:
+        ValueError: If there is no such `norm`.
+    """
 
     _is_fittable = False
     norm: str

@@ -37,7 +37,14 @@ def _bucket(word: str, count: int) -> int:
 
 
 class Tokenizer(ColumnPreprocessor):
-    """Text as lists of words; split at spaces unless a function is given."""
+    """Split texts into lists of words.
+
+    Args:
+        columns: The columns that it works on.
+        tokenization_fn: Splits a text into words; by default at spaces.
+        output_columns: Names of the results, as many as `columns`; by default the results replace
+            the columns.
+    """
 
     _is_fittable = False
     tokenization_fn: Callable[[str], Sequence[str]]
@@ -58,7 +65,16 @@ class Tokenizer(ColumnPreprocessor):
 
 
 class CountVectorizer(CountingPreprocessor):
-    """Text as a vector that counts the words known from the dataset, the frequent ones first."""
+    """Replace each text by a vector that counts its words, among those of the fitted dataset.
+
+    Args:
+        columns: The columns that it works on.
+        tokenization_fn: Splits a text into words; by default at spaces.
+        max_features: How many words to know: the most frequent. By default all. The most frequent
+            word has the first place in the vector.
+        output_columns: Names of the results, as many as `columns`; by default the results replace
+            the columns.
+    """
 
     tokenization_fn: Callable[[str], Sequence[str]]
     max_features: int | None
@@ -98,7 +114,15 @@ class CountVectorizer(CountingPreprocessor):
 
 
 class HashingVectorizer(CountingPreprocessor):
-    """Text as a vector that counts words by their hash: needs no fitting."""
+    """Replace each text by a vector that counts words by their hash: needs no fitting.
+
+    Args:
+        columns: The columns that it works on.
+        num_features: The length of the vectors; words with the same hash share a place.
+        tokenization_fn: Splits a text into words; by default at spaces.
+        output_columns: Names of the results, as many as `columns`; by default the results replace
+            the columns.
+    """
 
     _is_fittable = False
     tokenization_fn: Callable[[str], Sequence[str]]
@@ -132,7 +156,13 @@ def _placed(results: list[object], present: pd.Series) -> list[object]:
 
 
 class FeatureHasher(BuiltinPreprocessor):
-    """Columns of counts as one vector, by the hash of their names."""
+    """Add up columns of counts in one vector, by the hash of the columns' names.
+
+    Args:
+        columns: The columns that it works on.
+        num_features: The length of the vector; columns with the same hash share a place.
+        output_column: The column for the vectors.
+    """
 
     _is_fittable = False
     num_features: int

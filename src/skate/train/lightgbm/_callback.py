@@ -32,7 +32,12 @@ class TrainReportCallback(TrainBoostingCallback):
 
     @classmethod
     def get_model(cls, checkpoint: Checkpoint, filename: str = MODEL_FILE) -> lightgbm.Booster:
-        """Load the model in a checkpoint that this callback reported."""
+        """Return the model in a checkpoint that this callback reported.
+
+        Args:
+            checkpoint: The checkpoint.
+            filename: The model's file in it.
+        """
         with checkpoint.as_directory() as folder:
             return lightgbm.Booster(model_file=os.path.join(folder, filename))
 

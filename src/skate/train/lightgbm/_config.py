@@ -44,7 +44,11 @@ def _remember(addresses: list[str], rank: int) -> None:
 
 def get_network_params() -> dict[str, object]:
     """Return parameters with which `lightgbm.train` trains one model together with the other
-    workers of a LightGBMTrainer. None where a process trains alone."""
+    workers of a LightGBMTrainer. None where a process trains alone.
+
+    Raises:
+        RuntimeError: If it is called elsewhere than in the loop of a LightGBMTrainer.
+    """
     if not _parameters and in_session() and current("").info.world_size > 1:
         raise RuntimeError(
             "the workers do not know each other's addresses: get_network_params() belongs into "

@@ -6,8 +6,13 @@ from typing import Any
 
 
 def normalize_pandas_for_lightgbm(df: Any) -> object:
-    """Turn numbers and booleans that Arrow keeps into those that pandas keeps by itself: LightGBM
-    knows no others. All other columns stay as they are."""
+    """Return a frame whose numbers and booleans are those that pandas keeps by itself.
+
+    LightGBM knows no others, such as those that Arrow keeps. All other columns stay as they are.
+
+    Args:
+        df: The frame.
+    """
     import pandas
 
     kinds = {

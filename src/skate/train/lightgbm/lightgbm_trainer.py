@@ -69,24 +69,71 @@ def _set_verbosity(verbosity: int) -> None:
 
 
 class LightGBMTrainer(BoostingTrainer):
-    """Trains with LightGBM, whose workers build one model of all their data together.
+    """Train with LightGBM, whose workers build one model of all their data together.
 
-    def loop(config):
-        frame = train.get_dataset_shard("train").materialize().to_pandas()
-        table = lightgbm.Dataset(frame.drop(columns="y"), label=frame["y"])
-        params = {**config, "tree_learner": "data_parallel", "pre_partition": True,
-                  **train.lightgbm.get_network_params()}
-        lightgbm.train(params, table, valid_sets=[table], callbacks=[TrainReportCallback()])
+    With `train_loop_per_worker` it runs that loop in each worker, as a DataParallelTrainer does.
+    Without it, `datasets["train"]` is shared out between the workers and boosted with `params`;
+    the other datasets are evaluated after each round.
 
-    LightGBMTrainer(loop, datasets={"train": ds},
-                    scaling_config=ScalingConfig(num_workers=2)).fit()
+    Args:
+        train_loop_per_worker: The loop: a function without arguments, or of its configuration.
+        train_loop_config: That configuration.
+        lightgbm_config: How the workers find each other.
+        scaling_config: How many workers, and what each gets.
+        run_config: Where the run goes, what happens when it fails, and which checkpoints are kept.
+        datasets: The data by names; workers share out the one called "train".
+        dataset_config: Which datasets are shared out, and how.
+        preprocessor: What the datasets go through first; checkpoints bring it along.
+        resume_from_checkpoint: A checkpoint of this trainer to go on from.
+        metadata: What each checkpoint says about itself.
+        validation_config: What validates checkpoints while the loop goes on.
+        label_column: Without a loop: the column that is to be predicted.
+        params: Without a loop: the parameters of the library's `train`.
+        num_boost_round: Without a loop: how many rounds there are in all; by default 10.
+        dmatrix_params: Without a loop: options of the library's tables, by dataset.
+        train_kwargs: Without a loop: what else goes to the library's `train`.
 
-    or, without a loop:
+    >>> import skate.data
+    >>> from skate.train import RunConfig, ScalingConfig
+    >>> from skate.train.lightgbm import LightGBMTrainer
+    >>> rows = skate.data.from_items([{"x": x, "y": 2.0 * x} for x in range(100)])
+    >>> trainer = LightGBMTrainer(
+    ...     params={"objective": "l2", "verbosity": -1},
+    ...     label_column="y",
+    ...     datasets={"train": rows},
+    ...     scaling_config=ScalingConfig(num_workers=2),
+    ...     run_config=RunConfig(verbose=0),
+    ... )
+    >>> LightGBMTrainer.get_model(trainer.fit().checkpoint).current_iteration()
+    10
 
-    LightGBMTrainer(params={"objective": "l2"}, label_column="y", datasets={"train": ds}).fit()
+    Or with a loop, which boosts as it likes and reports by a callback:
+
+    >>> def loop(config):
+    ...     import lightgbm
+    ...     from skate import train
+    ...     from skate.train.lightgbm import TrainReportCallback, get_network_params
+    ...
+    ...     frame = train.get_dataset_shard("train").materialize().to_pandas()
+    ...     table = lightgbm.Dataset(frame[["x"]], label=frame["y"])
+    ...     params = {
+    ...         **config,
+    ...         "tree_learner": "data_parallel",
+    ...         "pre_partition": True,
+    ...         **get_network_params(),
+    ...     }
+    ...     lightgbm.train(params, table, valid_sets=[table], callbacks=[TrainReportCallback()])
+    >>> trainer = LightGBMTrainer(
+    ...     loop,
+    ...     train_loop_config={"objective": "l2", "verbosity": -1},
+    ...     datasets={"train": rows},
+    ...     scaling_config=ScalingConfig(num_workers=2),
+    ...     run_config=RunConfig(verbose=0),
+    ... )
+    >>> trainer.fit().checkpoint is None
+    False
     """
 
-    __doc__ = f"{__doc__}\n{BoostingTrainer.__doc__}"
     _loop_class = LightGBMLoop
 
     def __init__(
@@ -126,5 +173,9 @@ class LightGBMTrainer(BoostingTrainer):
 
     @classmethod
     def get_model(cls, checkpoint: Checkpoint) -> lightgbm.Booster:
-        """Load the model in a checkpoint of this trainer."""
+        """Return the model in a checkpoint of this trainer.
+
+        Args:
+            checkpoint: The checkpoint, as `fit()` returns it in its result.
+        """
         return LightGBMCheckpoint.from_checkpoint(checkpoint).get_model()

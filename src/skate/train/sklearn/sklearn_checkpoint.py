@@ -32,7 +32,13 @@ class SklearnCheckpoint(ModelFileCheckpoint):
         path: str | os.PathLike[str] | None = None,
         preprocessor: Preprocessor | None = None,
     ) -> AnySklearnCheckpoint:
-        """Make one that holds this estimator, in the folder `path` or a new temporary one."""
+        """Make a checkpoint that holds an estimator.
+
+        Args:
+            estimator: The fitted estimator.
+            path: The folder to write it to; by default a new temporary one.
+            preprocessor: What batches go through before the estimator sees them.
+        """
 
         def write(place: str) -> None:
             Path(place).write_bytes(signed_pickle(estimator))

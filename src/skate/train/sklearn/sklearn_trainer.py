@@ -164,5 +164,12 @@ class SklearnTrainer(BaseTrainer):
 
     @classmethod
     def get_model(cls, checkpoint: Checkpoint) -> BaseEstimator:
-        """Load the estimator in a checkpoint of this trainer."""
+        """Load the estimator in a checkpoint of this trainer.
+
+        Args:
+            checkpoint: The checkpoint, as `fit()` returns it in its result.
+
+        Returns:
+            The estimator.
+        """
         return SklearnCheckpoint.from_checkpoint(checkpoint).get_estimator()

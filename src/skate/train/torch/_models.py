@@ -81,6 +81,9 @@ def prepare_model(
         wrap_ddp: An older spelling: False means no strategy.
         ddp_kwargs: An older spelling of `parallel_strategy_kwargs`.
 
+    Returns:
+        The model, wrapped if there are several workers; the bare one is its `module` then.
+
     Raises:
         TypeError: If it is no `torch.nn.Module`.
         ValueError: If there is no such strategy.

@@ -29,12 +29,25 @@ class TrainReportCallback(TrainBoostingCallback, xgboost.callback.TrainingCallba
         return False
 
     def after_training(self, model: xgboost.Booster) -> object:
+        """Report the model that came of the training.
+
+        Args:
+            model: The model.
+
+        Returns:
+            The same model.
+        """
         self._reports.end(model)
         return model
 
     @classmethod
     def get_model(cls, checkpoint: Checkpoint, filename: str = MODEL_FILE) -> xgboost.Booster:
-        """Load the model in a checkpoint that this callback reported."""
+        """Return the model in a checkpoint that this callback reported.
+
+        Args:
+            checkpoint: The checkpoint.
+            filename: The model's file in it.
+        """
         booster = xgboost.Booster()
         with checkpoint.as_directory() as folder:
             booster.load_model(os.path.join(folder, filename))

@@ -47,21 +47,64 @@ class XGBoostLoop(BoostingLoop[xgboost.Booster]):
 
 
 class XGBoostTrainer(BoostingTrainer):
-    """Trains with XGBoost, whose workers build one model of all their data together.
+    """Train with XGBoost, whose workers build one model of all their data together.
 
-    def loop(config):
-        frame = train.get_dataset_shard("train").materialize().to_pandas()
-        table = xgboost.DMatrix(frame.drop(columns="y"), label=frame["y"])
-        xgboost.train(config, table, evals=[(table, "train")], callbacks=[TrainReportCallback()])
+    With `train_loop_per_worker` it runs that loop in each worker, as a DataParallelTrainer does.
+    Without it, `datasets["train"]` is shared out between the workers and boosted with `params`;
+    the other datasets are evaluated after each round.
 
-    XGBoostTrainer(loop, datasets={"train": ds}, scaling_config=ScalingConfig(num_workers=2)).fit()
+    Args:
+        train_loop_per_worker: The loop: a function without arguments, or of its configuration.
+        train_loop_config: That configuration.
+        xgboost_config: How the workers find each other.
+        scaling_config: How many workers, and what each gets.
+        run_config: Where the run goes, what happens when it fails, and which checkpoints are kept.
+        datasets: The data by names; workers share out the one called "train".
+        dataset_config: Which datasets are shared out, and how.
+        preprocessor: What the datasets go through first; checkpoints bring it along.
+        resume_from_checkpoint: A checkpoint of this trainer to go on from.
+        metadata: What each checkpoint says about itself.
+        validation_config: What validates checkpoints while the loop goes on.
+        label_column: Without a loop: the column that is to be predicted.
+        params: Without a loop: the parameters of the library's `train`.
+        num_boost_round: Without a loop: how many rounds there are in all; by default 10.
+        dmatrix_params: Without a loop: options of the library's tables, by dataset.
+        train_kwargs: Without a loop: what else goes to the library's `train`.
 
-    or, without a loop:
+    >>> import skate.data
+    >>> from skate.train import RunConfig, ScalingConfig
+    >>> from skate.train.xgboost import XGBoostTrainer
+    >>> rows = skate.data.from_items([{"x": x, "y": 2.0 * x} for x in range(100)])
+    >>> trainer = XGBoostTrainer(
+    ...     params={"eta": 0.5},
+    ...     label_column="y",
+    ...     datasets={"train": rows},
+    ...     scaling_config=ScalingConfig(num_workers=2),
+    ...     run_config=RunConfig(verbose=0),
+    ... )
+    >>> XGBoostTrainer.get_model(trainer.fit().checkpoint).num_boosted_rounds()
+    10
 
-    XGBoostTrainer(params={"eta": 0.1}, label_column="y", datasets={"train": ds}).fit()
+    Or with a loop, which boosts as it likes and reports by a callback:
+
+    >>> def loop():
+    ...     import xgboost
+    ...     from skate import train
+    ...     from skate.train.xgboost import TrainReportCallback
+    ...
+    ...     frame = train.get_dataset_shard("train").materialize().to_pandas()
+    ...     table = xgboost.DMatrix(frame[["x"]], label=frame["y"])
+    ...     xgboost.train({}, table, evals=[(table, "train")], callbacks=[TrainReportCallback()])
+    >>> trainer = XGBoostTrainer(
+    ...     loop,
+    ...     datasets={"train": rows},
+    ...     scaling_config=ScalingConfig(num_workers=2),
+    ...     run_config=RunConfig(verbose=0),
+    ... )
+    >>> "train-rmse" in trainer.fit().metrics
+    True
     """
 
-    __doc__ = f"{__doc__}\n{BoostingTrainer.__doc__}"
     _loop_class = XGBoostLoop
 
     def __init__(
@@ -101,5 +144,9 @@ class XGBoostTrainer(BoostingTrainer):
 
     @classmethod
     def get_model(cls, checkpoint: Checkpoint) -> xgboost.Booster:
-        """Load the model in a checkpoint of this trainer."""
+        """Return the model in a checkpoint of this trainer.
+
+        Args:
+            checkpoint: The checkpoint, as `fit()` returns it in its result.
+        """
         return XGBoostCheckpoint.from_checkpoint(checkpoint).get_model()

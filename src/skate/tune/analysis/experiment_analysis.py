@@ -117,6 +117,9 @@ class ExperimentAnalysis:
             scope: Which of a trial's values counts: "last", "all" (its best), "avg", "last-5-avg"
                 or "last-10-avg".
             filter_nan_and_inf: Whether to pass over values that are not finite.
+
+        Raises:
+            ValueError: If there is no such scope or mode, or no metric is known.
         """
         if len(self.trials) == 1:
             return self.trials[0]
@@ -309,6 +312,9 @@ class ExperimentAnalysis:
         Args:
             metric: The metric whose best value says which result; None takes the last.
             mode: Whether the largest value is the best, "max", or the smallest, "min".
+
+        Raises:
+            ValueError: If there is no such mode, or a mode without a metric.
         """
         pandas = try_import("pandas", "data")
         if mode not in (None, "min", "max"):

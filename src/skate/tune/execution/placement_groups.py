@@ -78,7 +78,11 @@ class PlacementGroupFactory:
         return total
 
     def to_placement_group(self) -> Any:
-        """Reserve the resources now."""
+        """Reserve the resources now.
+
+        Returns:
+            The placement group.
+        """
         from skate.util.placement_group import placement_group
 
         return placement_group(self._bundles, self._strategy, *self._args, **self._kwargs)

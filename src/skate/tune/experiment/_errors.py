@@ -24,18 +24,30 @@ class TrialErrors(TrialPaths):
     allow_pickle = False  # whether an error that others pickled may be read
 
     def handle_error(self, exc: BaseException) -> None:
-        """Note that it failed, and write down why."""
+        """Note that it failed, and write down why.
+
+        Args:
+            exc: What was raised.
+        """
         self.note_error(exc)
         self.write_error(exc)
 
     def note_error(self, error: BaseException) -> None:
-        """Count a failure."""
+        """Count a failure.
+
+        Args:
+            error: What was raised.
+        """
         self.error = error
         self.num_failures += 1
         self.num_failures_after_restore += 1
 
     def write_error(self, error: BaseException) -> None:
-        """Write the failure that was counted last into the trial's folder."""
+        """Write the failure that was counted last into the trial's folder.
+
+        Args:
+            error: What was raised.
+        """
         folder = self.local_path
         with open(os.path.join(folder, EXPR_ERROR_FILE), "a") as file:
             stamp = time.strftime("%Y-%m-%d_%H-%M-%S")

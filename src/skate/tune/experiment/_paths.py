@@ -79,7 +79,11 @@ class TrialPaths:
         return self._storage
 
     def set_storage(self, new_storage: Storage) -> None:
-        """Move to the folder of another experiment."""
+        """Move to the folder of another experiment.
+
+        Args:
+            new_storage: Where that is kept.
+        """
         self._experiment_storage = new_storage
         self._storage = self._ledger = None
         self._local_path = None
@@ -151,7 +155,11 @@ class TrialPaths:
         return self.node_ip or None
 
     def set_location(self, location: object) -> None:
-        """Note where it runs, as "pid=123"."""
+        """Note where it runs.
+
+        Args:
+            location: The place, as "pid=123".
+        """
         self.location = str(location)
 
 

@@ -216,6 +216,9 @@ class Experiment:
 
         Args:
             config: Its configuration.
+
+        Raises:
+            ValueError: If the trainable says by itself what it needs, and the search does, too.
         """
         wanted = self._resources
         own = _own_request(self.trainable, config)
@@ -297,6 +300,9 @@ class Experiment:
 
         Args:
             run_object: The trainable: a function, a class, a trainer, or its name.
+
+        Raises:
+            TuneError: If it is none of them.
         """
         if isinstance(run_object, str):
             return run_object

@@ -36,7 +36,26 @@ _MISSED: set[tuple[str, str]] = set()  # experiments, with a criterion that was 
 
 
 class Trial(TrialErrors):
-    """A configuration and its run. Made by search algorithms; read by callbacks and reporters."""
+    """A configuration and its run. Made by search algorithms; read by callbacks and reporters.
+
+    Args:
+        trainable_name: The name of what runs, as it was registered.
+        config: The configuration.
+        trial_id: Its id; by default a new one.
+        storage: Where the experiment is kept.
+        evaluated_params: The part of the configuration that was chosen for this trial.
+        experiment_tag: What its folder's name tells of that.
+        placement_group_factory: The resources that it needs.
+        stopping_criterion: The values of metrics at which it stops.
+        checkpoint_config: Which checkpoints are kept.
+        export_formats: What is exported when it ends.
+        restore_path: A checkpoint that it begins with.
+        trial_name_creator: What makes its name of it.
+        trial_dirname_creator: What makes its folder's name of it.
+        log_to_file: Whether what it prints goes to files, or the names of these.
+        max_failures: How often it may fail before it is given up; -1 for without end.
+        stub: Whether it is there to be looked at only, where what runs is not known.
+    """
 
     PENDING = "PENDING"
     RUNNING = "RUNNING"
@@ -125,7 +144,14 @@ class Trial(TrialErrors):
         self._resources = self.placement_group_factory
 
     def update_resources(self, resources: object) -> None:
-        """Set other resources, from the trial's next start on."""
+        """Set other resources, from the trial's next start on.
+
+        Args:
+            resources: A dictionary as `{"cpu": 2}`, or a PlacementGroupFactory.
+
+        Raises:
+            ValueError: If the trial is running.
+        """
         if self.status == Trial.RUNNING:
             raise ValueError(f"the resources of {self} cannot change while it is running")
         self._resources = as_resources(resources)
@@ -133,7 +159,11 @@ class Trial(TrialErrors):
     # -- status ------------------------------------------------------------------------------
 
     def set_status(self, status: str) -> None:
-        """Set the status, and note when the trial first runs."""
+        """Set the status, and note when the trial first runs.
+
+        Args:
+            status: One of PENDING, RUNNING, PAUSED, TERMINATED and ERROR.
+        """
         if status == Trial.RUNNING and self.start_time is None:
             self.start_time = time.time()
         if status != Trial.RUNNING:
@@ -145,11 +175,19 @@ class Trial(TrialErrors):
         return self.status in (Trial.TERMINATED, Trial.ERROR)
 
     def set_config(self, config: Config) -> None:
-        """Set another configuration, from the trial's next start on."""
+        """Set another configuration, from the trial's next start on.
+
+        Args:
+            config: The configuration.
+        """
         self.config: dict[str, Any] = config
 
     def set_experiment_tag(self, experiment_tag: str) -> None:
-        """Set another tag, the part of its folder's name that tells what was chosen."""
+        """Set another tag, the part of its folder's name that tells what was chosen.
+
+        Args:
+            experiment_tag: The tag.
+        """
         self.experiment_tag: str = experiment_tag
 
     def reset(self) -> Trial:
@@ -174,7 +212,11 @@ class Trial(TrialErrors):
         return fresh
 
     def be_of(self, experiment_number: int) -> None:
-        """Set which experiment it is of, of those with the same folder and trainable."""
+        """Set which experiment it is of, of those with the same folder and trainable.
+
+        Args:
+            experiment_number: The number of the experiment.
+        """
         if experiment_number != self.experiment_number:
             self.experiment_number = experiment_number
 
@@ -306,7 +348,11 @@ class Trial(TrialErrors):
         return bool(self.checkpoint_freq and iteration % self.checkpoint_freq == 0)
 
     def on_checkpoint(self, checkpoint_result: RecordedCheckpoint) -> list[Checkpoint]:
-        """Take a checkpoint that came, and return those that need not be kept any more."""
+        """Take a checkpoint that came, and return those that need not be kept any more.
+
+        Args:
+            checkpoint_result: The checkpoint, and what was reported with it.
+        """
         self._adopted = None
         return self.checkpoints.keep(checkpoint_result)
 
@@ -362,7 +408,11 @@ class Trial(TrialErrors):
         }
 
     def take_progress(self, state: Mapping[str, Any]) -> None:
-        """Take over what `progress` said of the trial."""
+        """Take over what `progress` said of the trial.
+
+        Args:
+            state: What it has returned.
+        """
         _check_text("status", state["status"])
         self.status = state["status"]
         self.num_failures = int(state["num_failures"])
@@ -376,8 +426,15 @@ class Trial(TrialErrors):
     def from_record(
         cls, record: Mapping[str, Any], storage: Storage | None = None, **kwargs: Any
     ) -> Trial:
-        """Make the trial that `record` described. What is said of its checkpoints now counts; if
-        nothing is, what was said then."""
+        """Make the trial that `record` described.
+
+        What is said of its checkpoints now counts; if nothing is, what was said then.
+
+        Args:
+            record: What that has returned.
+            storage: Where its experiment is kept now.
+            kwargs: What else is said of it now, as the constructor takes it.
+        """
         if kwargs.get("checkpoint_config") in (None, CheckpointConfig()):
             kept = record.get("checkpoint_config", {})
             kwargs["checkpoint_config"] = CheckpointConfig(**kept)
@@ -412,7 +469,15 @@ class Trial(TrialErrors):
 
     @classmethod
     def from_directory(cls, path: str, stub: bool = False) -> Trial:
-        """Read the trial whose folder this is."""
+        """Return the trial whose folder this is.
+
+        Args:
+            path: The folder.
+            stub: Whether it is there to be looked at only, where what runs is not known.
+
+        Raises:
+            ValueError: If the folder has no trial in it.
+        """
         from skate.tune.experiment.state_file import trials_of
 
         storage = Storage.at(os.path.dirname(os.path.abspath(path)))

@@ -318,6 +318,9 @@ def uniform(lower: float, upper: float) -> Float:
         lower: The lower bound.
         upper: The upper bound.
 
+    Returns:
+        The domain, for a value of `param_space`.
+
     Example:
         >>> from skate import tune
         >>> 0 <= tune.uniform(0, 1).sample() <= 1
@@ -334,6 +337,9 @@ def quniform(lower: float, upper: float, q: float) -> Float:
         upper: The upper bound, which is included.
         q: Its values are multiples of this.
 
+    Returns:
+        The domain, for a value of `param_space`.
+
     Example:
         >>> from skate import tune
         >>> tune.quniform(0, 1, 0.25).sample() in (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -349,6 +355,9 @@ def loguniform(lower: float, upper: float, base: object = UNSET) -> Float:
         lower: The lower bound.
         upper: The upper bound.
         base: Has no effect on such a distribution.
+
+    Returns:
+        The domain, for a value of `param_space`.
 
     Example:
         >>> from skate import tune
@@ -369,6 +378,9 @@ def qloguniform(lower: float, upper: float, q: float, base: object = UNSET) -> F
         q: Its values are multiples of this.
         base: Has no effect.
 
+    Returns:
+        The domain, for a value of `param_space`.
+
     Example:
         >>> from skate import tune
         >>> tune.qloguniform(1, 4, 1).sample() in (1.0, 2.0, 3.0, 4.0)
@@ -385,6 +397,9 @@ def choice(categories: Iterable[object]) -> Categorical:
     Args:
         categories: The values.
 
+    Returns:
+        The domain, for a value of `param_space`.
+
     Example:
         >>> from skate import tune
         >>> tune.choice(["adam"]).sample()
@@ -399,6 +414,9 @@ def randint(lower: int, upper: int) -> Integer:
     Args:
         lower: The lower bound.
         upper: The upper bound, which is not included.
+
+    Returns:
+        The domain, for a value of `param_space`.
 
     Example:
         >>> from skate import tune
@@ -415,6 +433,9 @@ def lograndint(lower: int, upper: int, base: object = UNSET) -> Integer:
         lower: The lower bound.
         upper: The upper bound, which is not included.
         base: Has no effect on such a distribution.
+
+    Returns:
+        The domain, for a value of `param_space`.
 
     Example:
         >>> from skate import tune
@@ -434,6 +455,9 @@ def qrandint(lower: int, upper: int, q: int = 1) -> Integer:
         upper: The upper bound; with `q` above 1 it is included.
         q: Its values are multiples of this.
 
+    Returns:
+        The domain, for a value of `param_space`.
+
     Example:
         >>> from skate import tune
         >>> tune.qrandint(0, 20, 10).sample() in (0, 10, 20)
@@ -450,6 +474,9 @@ def qlograndint(lower: int, upper: int, q: int, base: object = UNSET) -> Integer
         upper: The upper bound; with `q` above 1 it is included.
         q: Its values are multiples of this.
         base: Has no effect.
+
+    Returns:
+        The domain, for a value of `param_space`.
     """
     warn_of_base(base)
     result: Integer = Integer(lower, upper).loguniform().quantized(q)
@@ -462,6 +489,9 @@ def randn(mean: float = 0.0, sd: float = 1.0) -> Float:
     Args:
         mean: Its mean.
         sd: Its standard deviation.
+
+    Returns:
+        The domain, for a value of `param_space`.
 
     Example:
         >>> from skate import tune
@@ -478,6 +508,9 @@ def qrandn(mean: float, sd: float, q: float) -> Float:
         mean: The mean.
         sd: The standard deviation.
         q: Its values are multiples of this.
+
+    Returns:
+        The domain, for a value of `param_space`.
     """
     return Float(None, None).normal(mean, sd).quantized(q)
 

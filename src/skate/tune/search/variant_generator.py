@@ -43,6 +43,9 @@ def grid_search(values: Iterable[object]) -> dict[str, Iterable[Any]]:
     Args:
         values: The values.
 
+    Returns:
+        The grid, for a value of `param_space`.
+
     Example:
         >>> from skate import tune
         >>> tuner = tune.Tuner(

@@ -37,7 +37,14 @@ class FunctionStopper(Stopper):
 
     @classmethod
     def is_valid_function(cls, fn: Any) -> bool:
-        """Return whether it is a function, and not a stopper with a `stop_all` of its own."""
+        """Return whether it is a function, and not a stopper with a `stop_all` of its own.
+
+        Args:
+            fn: What was given to stop trials.
+
+        Raises:
+            ValueError: If it is neither of them.
+        """
         is_function = callable(fn) and not isinstance(fn, Stopper)
         if is_function and hasattr(fn, "stop_all"):
             raise ValueError(f"a stopper must inherit from tune.Stopper; {fn!r} does not")

@@ -61,7 +61,11 @@ class FunctionTrainable(Trainable):
         return {**self._last_result, DONE: True, RESULT_DUPLICATE: True}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
-        """Copy the last checkpoint that the function has reported, if there is one."""
+        """Copy the last checkpoint that the function has reported, if there is one.
+
+        Args:
+            checkpoint_dir: The folder to copy it to.
+        """
         if self._latest is not None:
             with self._latest.as_directory() as folder:
                 copy_tree(folder, checkpoint_dir)
@@ -133,7 +137,12 @@ class FunctionTrainable(Trainable):
 
 
 def wrap_function(train_func: Callable[..., object], name: str | None = None) -> Any:
-    """Make a subclass of Trainable, to `train()`, `save()` and `restore()` a function by hand."""
+    """Make a subclass of Trainable, to `train()`, `save()` and `restore()` a function by hand.
+
+    Args:
+        train_func: A function of a configuration, which reports.
+        name: The name of the class; by default that of the function.
+    """
     members = {"_function": staticmethod(train_func)}
     title = str(name or getattr(train_func, "__name__", "func"))
     return type(title, (FunctionTrainable,), members)

@@ -199,7 +199,11 @@ class Trainable:
     # -- what runs ---------------------------------------------------------------------------
 
     def train(self) -> dict[str, Any]:
-        """Make one step, and return its metrics with what every result has."""
+        """Make one step, and return its metrics with what every result has.
+
+        Raises:
+            ValueError: If `step` has not returned a dictionary.
+        """
         start = time.time()
         result = self.step()
         if not isinstance(result, dict):

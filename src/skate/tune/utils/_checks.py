@@ -16,8 +16,14 @@ if TYPE_CHECKING:
 
 
 def diagnose_serialization(trainable: Callable[..., object]) -> bool | set[str]:
-    """Return True if the function can be sent to trials; else the names of what keeps it from
-    that, which are printed as well."""
+    """Check whether a function can be sent to trials, and print what keeps it from that.
+
+    Args:
+        trainable: The function.
+
+    Returns:
+        True if it can be sent; else the names of what keeps it from that.
+    """
     from skate.util import inspect_serializability
 
     sendable, culprits = inspect_serializability(trainable)
@@ -32,7 +38,17 @@ def validate_save_restore(
 ) -> bool:
     """Check that a class goes on in a new instance, in another process, from what it saved.
 
-    Checkpoints are folders, so `use_object_store`, which Ray had once, changes nothing.
+    Args:
+        trainable_cls: The subclass of Trainable.
+        config: What it is made with.
+        num_gpus: How many GPUs each of the two processes needs.
+        use_object_store: Has no effect: checkpoints are folders.
+
+    Returns:
+        True.
+
+    Raises:
+        ValueError: If it does not go on where it was saved.
     """
     actor: Any = skate.remote(num_gpus=num_gpus)(trainable_cls)
     first, second = actor.remote(config=config), actor.remote(config=config)
@@ -54,7 +70,18 @@ def validate_warmstart(
     evaluated_rewards: object,
     validate_point_name_lengths: bool = True,
 ) -> None:
-    """Raise an error if points and rewards do not fit the parameters, or each other."""
+    """Raise an error if points and rewards do not fit the parameters, or each other.
+
+    Args:
+        parameter_names: The names of the parameters.
+        points_to_evaluate: The configurations to try first, as dictionaries or lists.
+        evaluated_rewards: What the metric is there, if that is known.
+        validate_point_name_lengths: Whether each point needs a value for each parameter.
+
+    Raises:
+        TypeError: If points or rewards are of another kind.
+        ValueError: If their numbers differ, or a point has too many or too few values.
+    """
     for point in _as_list(points_to_evaluate, "points_to_evaluate"):
         if not isinstance(point, (dict, list)):
             raise TypeError(f"points_to_evaluate takes dictionaries or lists; got {point!r}")
@@ -84,10 +111,21 @@ def wait_for_gpu(
     delay_s: float = 5,
     gpu_memory_limit: float | None = None,
 ) -> bool:
-    """Wait until at most `target_util` of a GPU's memory is in use, by default of the first one
-    that the trial has. Looks `retry` times, every `delay_s` seconds; RuntimeError after that.
+    """Wait until little of a GPU's memory is in use. Needs the package GPUtil.
 
-    Needs the package GPUtil. `gpu_memory_limit` means nothing any more.
+    Args:
+        gpu_id: The number or the UUID of the GPU; by default the first one that the trial has.
+        target_util: The share of the memory that may be in use.
+        retry: How often to look.
+        delay_s: How many seconds to wait between two looks.
+        gpu_memory_limit: Has no effect; `target_util` takes its place.
+
+    Returns:
+        True.
+
+    Raises:
+        RuntimeError: If more is in use after the last look, or the trial has no GPU.
+        ValueError: If there is no such GPU.
     """
     wanted = _gpu_id(gpu_id)
     for _ in range(retry):

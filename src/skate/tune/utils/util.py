@@ -16,9 +16,21 @@ def flatten_dict(
     prevent_delimiter: bool = False,
     flatten_list: bool = False,
 ) -> dict[str, Any]:
-    """Turn `{"a": {"b": 1}}` into `{"a/b": 1}`; lists too if `flatten_list`. Empty ones stay.
+    """Return a dictionary without dictionaries in it; empty ones stay.
 
-    `prevent_delimiter` refuses keys that contain the delimiter, so that the way back is unique.
+    Args:
+        dt: The dictionary.
+        delimiter: What joins keys.
+        prevent_delimiter: Whether keys that contain the delimiter are refused, so that there is
+            one way back.
+        flatten_list: Whether lists are flattened too, with positions as keys.
+
+    Raises:
+        ValueError: If a key contains the delimiter, and that is to be refused.
+
+    >>> from skate.tune.utils import flatten_dict
+    >>> flatten_dict({"a": {"b": 1}})
+    {'a/b': 1}
     """
     flat: ResultRow = _new_like(dt)
     for key, value in dt.items():
@@ -50,7 +62,15 @@ def _flatten_into(
 
 
 def unflatten_dict(dt: Mapping[str, object], delimiter: str = "/") -> dict[str, Any]:
-    """Undo `flatten_dict` without lists."""
+    """Return the dictionary that `flatten_dict` was given, if it had no lists flattened.
+
+    Args:
+        dt: What it has returned.
+        delimiter: What joins keys.
+
+    Raises:
+        TypeError: If a key has a value, and others below it.
+    """
     deep: dict[str, Any] = _new_like(dt)
     for key, value in dt.items():
         place = deep
@@ -66,7 +86,12 @@ def unflatten_dict(dt: Mapping[str, object], delimiter: str = "/") -> dict[str, 
 
 
 def unflatten_list_dict(dt: Mapping[str, object], delimiter: str = "/") -> Any:
-    """Undo `flatten_dict(flatten_list=True)`: keys 0, 1, 2 … become a list."""
+    """Return what `flatten_dict(flatten_list=True)` was given: keys 0, 1, 2 … become a list.
+
+    Args:
+        dt: What it has returned.
+        delimiter: What joins keys.
+    """
     return _numbered_to_lists(unflatten_dict(dt, delimiter))
 
 
@@ -88,7 +113,17 @@ def _new_like(mapping: Mapping[str, object]) -> dict[str, object]:
 def unflattened_lookup(
     flat_key: str, lookup: object, delimiter: str = "/", **kwargs: object
 ) -> Any:
-    """Return `lookup["a"]["b"]` for the key "a/b"; without it, `default`, or raise KeyError."""
+    """Return the value that a flat key names in a deep dictionary.
+
+    Args:
+        flat_key: The key: "a/b" stands for `lookup["a"]["b"]`.
+        lookup: The dictionary.
+        delimiter: What joins keys.
+        kwargs: With `default`, what is returned where the key is not there.
+
+    Raises:
+        KeyError: If the key is not there, and there is no `default`.
+    """
     if isinstance(lookup, Mapping) and flat_key in lookup:
         return lookup[flat_key]
     try:
@@ -111,7 +146,19 @@ def deep_update(
     new_dict: Mapping[str, object],
     new_keys_allowed: bool = True,
 ) -> dict[str, Any]:
-    """Update in place, sub-dictionaries too; unknown keys are refused unless allowed."""
+    """Update a dictionary in place, and those in it too.
+
+    Args:
+        original: The dictionary.
+        new_dict: What it gets.
+        new_keys_allowed: Whether it may get keys that it did not have.
+
+    Returns:
+        The dictionary.
+
+    Raises:
+        KeyError: If a key is new and must not be.
+    """
     for key, value in new_dict.items():
         if key not in original and not new_keys_allowed:
             raise KeyError(f"unknown key {key!r}; there are {sorted(original)}")
@@ -123,7 +170,12 @@ def deep_update(
 
 
 def merge_dicts(d1: Mapping[str, object], d2: Mapping[str, object]) -> dict[str, Any]:
-    """Return a new dictionary: a deep copy of `d1`, updated with `d2`."""
+    """Return a new dictionary: a deep copy of `d1`, updated with `d2`.
+
+    Args:
+        d1: The dictionary that is copied.
+        d2: The one that goes before it.
+    """
     return deep_update(copy.deepcopy(dict(d1)), d2)
 
 

@@ -17,8 +17,14 @@ _BY_REFERENCE_FROM = 100_000  # bytes; below, a copy inside the message is cheap
 class SkateBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]
     """Batches of calls go to a pool; large arguments are stored once and go by reference.
 
-    `ray_remote_args` are options of the pool's actors. Nested `Parallel` calls use threads
-    inside a worker, and below that run one after the other, as with joblib's own processes.
+    Nested `Parallel` calls use threads inside a worker, and below that run one after the other, as
+    with joblib's own processes.
+
+    Args:
+        nesting_level: How many `Parallel` calls are around this one; joblib says it.
+        inner_max_num_threads: How many threads libraries may use in each worker.
+        ray_remote_args: Options of the pool's actors.
+        kwargs: What else joblib's own back ends take.
     """
 
     supports_retrieve_callback = True
@@ -42,7 +48,15 @@ class SkateBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc
         self._stored: dict[int, tuple[Any, Any]] = {}  # id -> (value, reference)
 
     def effective_n_jobs(self, n_jobs: int | None) -> int:
-        """Return `n_jobs`, counted from the number of CPUs down if negative: -1 is all of them."""
+        """Return how many workers there will be.
+
+        Args:
+            n_jobs: How many are asked for. A negative number counts from the number of CPUs down:
+                -1 is all of them.
+
+        Raises:
+            ValueError: If it is 0.
+        """
         if n_jobs == 0:
             raise ValueError("n_jobs=0 has no meaning; use 1 or more, or -1 for all CPUs")
         if n_jobs is None:
@@ -59,7 +73,16 @@ class SkateBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc
         ray_remote_args: dict[str, object] | None = None,
         **_memmapping: object,
     ) -> int:
-        """Start the pool. joblib's options for memory-mapped files do not concern us."""
+        """Start the pool. joblib's options for memory-mapped files do not concern us.
+
+        Args:
+            n_jobs: How many workers are asked for.
+            parallel: The `Parallel` object that asks.
+            ray_remote_args: Options of the pool's actors, besides those of the back end.
+
+        Raises:
+            FallbackToBackend: For one worker, which joblib takes as the wish for none.
+        """
         n_jobs = self.effective_n_jobs(n_jobs)
         if n_jobs == 1:
             raise FallbackToBackend(SequentialBackend(nesting_level=self.nesting_level))
@@ -75,14 +98,26 @@ class SkateBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc
         self._pool = Pool(n_jobs, ray_remote_args=options)
 
     def submit(self, func: Any, callback: Callable[[Any], object] | None = None) -> AsyncResult:
-        """Run a batch of calls; the callback gets its results or its exception."""
+        """Run a batch of calls.
+
+        Args:
+            func: The batch.
+            callback: What gets its results, or its exception.
+
+        Raises:
+            RuntimeError: If the pool has ended.
+        """
         if self._pool is None:
             raise RuntimeError("the backend has been terminated; enter its context again")
         batch = _Batch(func, self._by_reference)
         return self._pool.apply_async(batch, callback=callback, error_callback=callback)
 
     def retrieve_result_callback(self, out: object) -> object:
-        """Return the results that the callback was given, or raise the exception."""
+        """Return the results that a callback was given, or raise the exception.
+
+        Args:
+            out: What it was given.
+        """
         if isinstance(out, BaseException):
             raise out
         return out
@@ -109,7 +144,11 @@ class SkateBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc
         self.reset_batch_stats()
 
     def abort_everything(self, ensure_ready: bool = True) -> None:
-        """End what still runs, after a call that failed."""
+        """End what still runs, after a call that failed.
+
+        Args:
+            ensure_ready: Whether more calls follow.
+        """
         self.terminate()
         if ensure_ready:
             self._start()

@@ -117,6 +117,9 @@ class Pool:
             error_callback: Is called with the exception, if there is one.
             kwds: The standard library's name for `kwargs`.
 
+        Returns:
+            An AsyncResult, whose `get()` waits.
+
         Example:
             >>> from skate.util.multiprocessing import Pool
             >>> with Pool(1) as pool:
@@ -163,6 +166,9 @@ class Pool:
             chunksize: How many items a process is given at a time; None chooses.
             callback: Is called with the list of results, when it is there.
             error_callback: Is called with the first exception, if there is one.
+
+        Returns:
+            An AsyncResult, whose `get()` waits.
         """
         calls: list[Call] = [((item,), {}) for item in iterable]
         return self._run(func, self._chunks(calls, chunksize), False, callback, error_callback)
@@ -203,6 +209,9 @@ class Pool:
             callback: Is called with the list of results, when it is there.
             error_callback: Is called with the first exception, if there is one.
             chunksize: How many items a process is given at a time; None chooses.
+
+        Returns:
+            An AsyncResult, whose `get()` waits.
         """
         calls: list[Call] = [(tuple(item), {}) for item in iterable]
         return self._run(func, self._chunks(calls, chunksize), False, callback, error_callback)

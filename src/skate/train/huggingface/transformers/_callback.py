@@ -23,6 +23,14 @@ class TrainReportCallback(TrainerCallback):
     CHECKPOINT_NAME = "checkpoint"
 
     def on_save(self, args: Any, state: Any, control: object, **kwargs: object) -> None:
+        """Report the checkpoint that was saved, with all metrics that were logged until then.
+
+        Args:
+            args: The arguments of the training.
+            state: Where it is.
+            control: What it is to do next.
+            kwargs: What else Transformers says.
+        """
         metrics = {name: value for entry in state.log_history for name, value in entry.items()}
         if dist.is_initialized():
             dist.barrier()  # each rank has written its part of the folder

@@ -22,7 +22,14 @@ class ShardBatches(IterableDataset[Any]):
 
 def prepare_trainer(trainer: Any) -> Any:
     """Let the trainer read `train_dataset` and `eval_dataset` that are batches of a worker's shard
-    (`get_dataset_shard(…).iter_torch_batches(…)`) as they are. Other datasets it reads as ever."""
+    (`get_dataset_shard(…).iter_torch_batches(…)`) as they are. Other datasets it reads as ever.
+
+    Args:
+        trainer: A `transformers.Trainer`.
+
+    Returns:
+        The same trainer.
+    """
     original = type(trainer)
 
     class WithShards(original):  # type: ignore[misc, valid-type]

@@ -20,12 +20,26 @@ logger: logging.Logger = logging.getLogger(__name__)
 
 
 class BayesOptSearch(SpaceSearcher):
-    """Gaussian processes choose the configurations; all parameters are real numbers.
+    """Let Gaussian processes choose the configurations; all parameters are real numbers.
 
-    The first `random_search_steps` are random. `utility_kwargs` choose the acquisition function:
-    `{"kind": "ucb", "kappa": 2.576}`, or "ei" and "poi" with `xi`. The search ends when a
-    configuration, rounded to `repeat_float_precision` digits, was suggested more than `patience`
-    times; with `skip_duplicate` a repeated one is not run again.
+    Args:
+        space: The smallest and the largest value of each parameter, `{"lr": (0.001, 0.1)}`; by
+            default the domains of the tuner's space are translated.
+        metric: The metric that is compared; by default that of the TuneConfig.
+        mode: "min" or "max": which values of it are better; by default that of the TuneConfig.
+        points_to_evaluate: Configurations to try first.
+        utility_kwargs: The acquisition function: `{"kind": "ucb", "kappa": 2.576}`, or the kinds
+            "ei" and "poi" with `xi`.
+        random_state: The seed.
+        random_search_steps: How many configurations are random, before any is chosen.
+        verbose: How much the package `bayes_opt` prints.
+        patience: How often a configuration may be suggested again before the search ends.
+        skip_duplicate: Whether a configuration that was tried is not run again.
+        analysis: An earlier search to learn from, as `tune.run` returns it.
+        repeat_float_precision: The digits after which two configurations count as the same.
+
+    Raises:
+        ValueError: If `patience` is not above 0, or `repeat_float_precision` is below 0.
     """
 
     def __init__(
@@ -140,7 +154,11 @@ class BayesOptSearch(SpaceSearcher):
             self.optimizer.register(dict(params), value if self._mode == "max" else -value)
 
     def register_analysis(self, analysis: Any) -> None:
-        """Learn from the trials of another search."""
+        """Learn from the trials of another search.
+
+        Args:
+            analysis: What `tune.run` has returned for it.
+        """
         names = set(self.optimizer.space.keys)
         for trial in analysis.trials:
             if self._metric in trial.last_result:
@@ -153,7 +171,15 @@ class BayesOptSearch(SpaceSearcher):
 
     @staticmethod
     def convert_search_space(spec: Mapping[str, Any], join: bool = False) -> dict[str, Any]:
-        """Return bounds by names as "layer/size"; with `join`, constants too."""
+        """Return bounds by names as "layer/size".
+
+        Args:
+            spec: A space with domains.
+            join: Whether constants are returned, too.
+
+        Raises:
+            ValueError: If a domain is no range of real numbers.
+        """
         _, domains, grids = parse_spec_vars(spec)
         if grids:
             raise ValueError("BayesOpt cannot walk over grids: it takes uniform() ranges only")

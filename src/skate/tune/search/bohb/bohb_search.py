@@ -26,9 +26,16 @@ class _Job:
 
 
 class TuneBOHB(SpaceSearcher):
-    """BOHB's model chooses the configurations; use it with HyperBandForBOHB.
+    """Let BOHB's model choose the configurations; use it with HyperBandForBOHB.
 
-    `space` is a ConfigSpace, or nothing: then the domains of the tuner's space are translated.
+    Args:
+        space: A ConfigSpace; by default the domains of the tuner's space are translated.
+        bohb_config: Settings of hpbandster's `BOHB`.
+        metric: The metric that is compared; by default that of the TuneConfig.
+        mode: "min" or "max": which values of it are better; by default that of the TuneConfig.
+        points_to_evaluate: Configurations to try first.
+        seed: The seed of the space.
+        max_concurrent: How many trials run at a time; 0 for no limit.
     """
 
     def __init__(
@@ -112,18 +119,33 @@ class TuneBOHB(SpaceSearcher):
         self.running.discard(trial_id)
 
     def on_pause(self, trial_id: str) -> None:
-        """Note that a trial is paused, and does not count as running."""
+        """Note that a trial is paused, and does not count as running.
+
+        Args:
+            trial_id: The trial.
+        """
         self.paused.add(trial_id)
         self.running.discard(trial_id)
 
     def on_unpause(self, trial_id: str) -> None:
-        """Note that a paused trial runs again."""
+        """Note that a paused trial runs again.
+
+        Args:
+            trial_id: The trial.
+        """
         self.paused.discard(trial_id)
         self.running.add(trial_id)
 
     @staticmethod
     def convert_search_space(spec: Mapping[str, Any]) -> Any:
-        """Make a ConfigSpace of the domains."""
+        """Make a ConfigSpace of the domains.
+
+        Args:
+            spec: A space with domains.
+
+        Raises:
+            ValueError: If a domain has no counterpart, as grids.
+        """
         space = try_import("ConfigSpace", "bohb").ConfigurationSpace()
         _, domains, grids = parse_spec_vars(spec)
         if grids:

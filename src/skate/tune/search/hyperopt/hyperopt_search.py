@@ -25,10 +25,17 @@ from skate.tune.utils.util import flatten_dict
 
 
 class HyperOptSearch(SpaceSearcher):
-    """HyperOpt chooses the configurations.
+    """Let HyperOpt choose the configurations.
 
-    `space` is a dictionary with `hp.…` values, or nothing: then the domains of the tuner's space
-    are translated, those inside of choices too. `n_initial_points` are random; `gamma` is TPE's.
+    Args:
+        space: A dictionary with `hp.…` values; by default the domains of the tuner's space are
+            translated, those inside of choices too.
+        metric: The metric that is compared; by default that of the TuneConfig.
+        mode: "min" or "max": which values of it are better; by default that of the TuneConfig.
+        points_to_evaluate: Configurations to try first.
+        n_initial_points: How many configurations are random, before any is chosen.
+        random_state_seed: The seed.
+        gamma: The share of the trials that count as good, for the algorithm TPE.
     """
 
     def __init__(
@@ -153,7 +160,15 @@ class HyperOptSearch(SpaceSearcher):
 
     @staticmethod
     def convert_search_space(spec: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-        """Turn domains into HyperOpt's expressions; what is no domain stays."""
+        """Turn domains into HyperOpt's expressions; what is no domain stays.
+
+        Args:
+            spec: A space with domains.
+            prefix: What the names of parameters begin with.
+
+        Raises:
+            ValueError: If a domain has no counterpart, as grids.
+        """
         space: Config = copy_space(spec)
         _, domains, grids = parse_spec_vars(space)
         if grids:

@@ -17,12 +17,17 @@ from skate.tune.utils.util import flatten_dict, unflatten_dict, unflattened_look
 
 
 class NevergradSearch(SpaceSearcher):
-    """Search with Nevergrad.
+    """Let an optimizer of Nevergrad choose the configurations.
 
-    `optimizer` is one of `nevergrad.optimizers`, a class or a configured one, which is made with
-    `optimizer_kwargs`; by default OnePlusOne. `space` is a `nevergrad.p.Dict`, or domains.
-
-    Or `optimizer` is an instance; `space` then has the names of its values, if it has none itself.
+    Args:
+        optimizer: One of `nevergrad.optimizers`: a class, a configured one, or an instance; by
+            default OnePlusOne.
+        optimizer_kwargs: What a class is made with.
+        space: A `nevergrad.p.Dict`, or domains; by default those of the tuner's space. For an
+            instance without names: the names of its values.
+        metric: The metric that is compared; by default that of the TuneConfig.
+        mode: "min" or "max": which values of it are better; by default that of the TuneConfig.
+        points_to_evaluate: Configurations to try first.
     """
 
     def __init__(
@@ -103,7 +108,14 @@ class NevergradSearch(SpaceSearcher):
 
     @staticmethod
     def convert_search_space(spec: Mapping[str, Any]) -> Any:
-        """Make a `nevergrad.p.Dict` by names as "layer/size"."""
+        """Make a `nevergrad.p.Dict` by names as "layer/size".
+
+        Args:
+            spec: A space with domains.
+
+        Raises:
+            ValueError: If a domain has no counterpart, as grids.
+        """
         ng = _nevergrad()
         _, domains, grids = parse_spec_vars(spec)
         if grids:

@@ -28,14 +28,40 @@ _MISSING = object()
 
 
 class OptunaSearch(SpaceSearcher):
-    """Optuna chooses the configurations.
+    """Let Optuna choose the configurations.
 
-    `space` is a dictionary of Optuna distributions, a function that calls `trial.suggest_…`
-    (define-by-run), or nothing: then the domains of the tuner's space are translated.
-    `points_to_evaluate` are tried first; with `evaluated_rewards` they are taken as known.
-    `metric` and `mode` may be lists, for several objectives. `storage` keeps the study: one of
-    optuna's, or the URL of a database as "sqlite:///search.db", in which optuna-dashboard shows it
-    while it runs.
+    Args:
+        space: A dictionary of Optuna distributions, or a function that calls `trial.suggest_…`
+            (define-by-run); by default the domains of the tuner's space are translated.
+        metric: The metric that is compared, or a list for several objectives; by default that of
+            the TuneConfig.
+        mode: "min" or "max", or a list with one of them for each objective.
+        points_to_evaluate: Configurations to try first.
+        sampler: One of `optuna.samplers`; by default TPESampler.
+        study_name: The name of the study; in a `storage` a study of that name is continued.
+        storage: Where the study is kept: a storage of optuna's, or the URL of a database as
+            "sqlite:///search.db", in which optuna-dashboard shows it while it runs. By default in
+            memory.
+        seed: The seed of the default sampler.
+        evaluated_rewards: The metric's values of `points_to_evaluate`, which are then taken as
+            known and not run.
+
+    Raises:
+        TypeError: If `sampler` or `storage` is not one.
+        ValueError: If a seed comes with a sampler, which has its own.
+
+    >>> from skate import tune
+    >>> from skate.tune.search.optuna import OptunaSearch
+    >>> tuner = tune.Tuner(
+    ...     lambda config: {"loss": (config["x"] - 2) ** 2},
+    ...     param_space={"x": tune.uniform(0, 4)},
+    ...     tune_config=tune.TuneConfig(
+    ...         metric="loss", mode="min", num_samples=4, search_alg=OptunaSearch(seed=0)
+    ...     ),
+    ...     run_config=tune.RunConfig(verbose=0),
+    ... )
+    >>> len(tuner.fit())
+    4
     """
 
     def __init__(
@@ -208,6 +234,12 @@ class OptunaSearch(SpaceSearcher):
         """Turn domains into Optuna's distributions, by names as "layer/size".
 
         What a function makes (`sample_from`) is left out: it is drawn when the rest is known.
+
+        Args:
+            spec: A space with domains.
+
+        Raises:
+            ValueError: If a domain has no counterpart, as grids.
         """
         return {
             name: _distribution(name, domain)
