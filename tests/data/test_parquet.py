@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from decimal import Decimal
 from pathlib import Path
 
@@ -18,6 +19,7 @@ import skate.data
 from skate.data import DataContext
 from skate.data._io import paths
 from skate.data.expressions import col
+from skate.data.sources import footers
 from skate.data.sources.parquet import ParquetSource
 
 pytestmark = pytest.mark.usefixtures("engine")
@@ -335,6 +337,25 @@ class TestFooters:
         dataset.select_columns(["a"]).schema()
         dataset.filter(expr=col("a") > 100).schema()
         assert len(opened) == 4
+
+    def test_files_of_a_disk_need_no_threads(self, tmp_path, monkeypatch):
+        write_numbers(tmp_path)
+        monkeypatch.setattr(footers, "_PATIENCE_SECONDS", 60)
+        monkeypatch.setattr(footers, "ThreadPoolExecutor", None)
+        assert skate.data.read_parquet(tmp_path).count() == 40
+
+    def test_those_of_a_slow_one_are_read_at_the_same_time(self, tmp_path, monkeypatch):
+        write_numbers(tmp_path, files=8)
+        together = threading.Barrier(8)
+        read = footers.Footers._opened
+
+        def all_at_once(self, path):
+            together.wait(timeout=60)
+            return read(self, path)
+
+        monkeypatch.setattr(footers, "_PATIENCE_SECONDS", -60)
+        monkeypatch.setattr(footers.Footers, "_opened", all_at_once)
+        assert skate.data.read_parquet(tmp_path).count() == 80
 
     def test_text_about_a_dataset_counts_no_rows(self, tmp_path, opened):
         write_numbers(tmp_path, files=3)

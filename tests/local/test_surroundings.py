@@ -41,6 +41,13 @@ def test_thread_counts_of_the_program_or_the_work_count_more(environ: dict[str, 
     assert environ["TF_NUM_INTEROP_THREADS"] == "9"
 
 
+def test_arrow_makes_no_huge_pages_in_workers_unless_told_to(environ: dict[str, str]) -> None:
+    settle()
+    assert environ["MIMALLOC_ALLOW_THP"] == "0"
+    settle(environ={"MIMALLOC_ALLOW_THP": "1"})
+    assert environ["MIMALLOC_ALLOW_THP"] == "1"
+
+
 def test_the_variables_are_those_of_the_program(environ: dict[str, str]) -> None:
     settle(environ={"OURS": "2"})
     assert environ["OURS"] == "2"

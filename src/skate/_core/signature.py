@@ -224,9 +224,6 @@ def showing_keywords(
 
 def _with_options(doc: str, meanings: Mapping[str, str]) -> str:
     text = inspect.cleandoc(doc)
-    lines = [
-        f"    {name}: {meaning}"
-        for name, meaning in meanings.items()
-        if not re.search(rf"\b{name}\b", text)
-    ]
+    words = set(re.findall(r"\w+", text))
+    lines = [f"    {name}: {meaning}" for name, meaning in meanings.items() if name not in words]
     return "\n".join([text, "", "Options:", *lines]) if lines else text

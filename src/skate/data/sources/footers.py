@@ -1,7 +1,8 @@
-"""What the ends of Parquet files say: each is read once, several at a time."""
+"""What the ends of Parquet files say: each is read once, several at a time from what is slow."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 
 THREADS = 16  # most of the time is spent waiting for a store
+_QUICK_SECONDS = 0.001  # for a file of a disk's cache: starting a thread takes longer
+_PATIENCE_SECONDS = 0.01  # for files that are not quick
 
 
 class Footer(NamedTuple):
@@ -36,16 +39,25 @@ class Footers:
         self._raises = raises
 
     def of(self, paths: Sequence[str]) -> list[Footer]:
-        """Return the footers of the good files, in order; those not known yet are read at the same
-        time."""
+        """Return the footers of the good files, in order."""
         unknown = [path for path in paths if path not in self.known]
-        if len(unknown) == 1:
-            self.known[unknown[0]] = self._read(unknown[0])
-        elif unknown:
+        if len(unknown) == 1 or self._filesystem.type_name == "local":
+            unknown = self._read_while_quick(unknown)
+        if unknown:
             with ThreadPoolExecutor(min(THREADS, len(unknown)), "skate-footers") as pool:
                 self.known.update(zip(unknown, pool.map(self._read, unknown), strict=True))
         found = (self.known[path] for path in paths)
         return [footer for footer in found if footer is not None]
+
+    def _read_while_quick(self, paths: list[str]) -> list[str]:
+        """Read one after the other, and return the rest as soon as that is what takes time, as
+        from a disk behind a network."""
+        ends = time.monotonic() + _PATIENCE_SECONDS
+        for number, path in enumerate(paths):
+            if time.monotonic() > ends + number * _QUICK_SECONDS:
+                return paths[number:]
+            self.known[path] = self._read(path)
+        return []
 
     def _read(self, path: str) -> Footer | None:
         try:

@@ -73,6 +73,7 @@ def main(
     control = socket.socket(fileno=fd)
     control.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _PACKET_BYTES)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    surroundings.set_before_imports()
     import skate.engine.local.worker_main  # noqa: F401  # so that workers have it without importing
 
     surroundings.own_path = own_path

@@ -20,12 +20,20 @@ _THREAD_VARIABLES = (
 )  # fmt: skip
 # Here TensorFlow's operations wait for each other: a cluster of its workers hangs with one thread.
 _WAITING_THREAD_VARIABLE = "TF_NUM_INTEROP_THREADS"
+# Whether Arrow's memory is of huge pages. The system clears these as a whole when they are first
+# touched: of the first tasks of a worker, which uses a little of many, that was half of the time.
+_HUGE_PAGES_VARIABLE = "MIMALLOC_ALLOW_THP"
 
 
 _OOM_SCORE = "1000"  # the highest: taken first
 
 
 own_path: list[str] | None = None  # of an interpreter with packages of its own
+
+
+def set_before_imports() -> None:
+    """Set what libraries read from the environment when they are loaded, unless the user has."""
+    os.environ.setdefault(_HUGE_PAGES_VARIABLE, "0")
 
 
 def settle_in(settings: Mapping[str, Any], stdout: int, stderr: int) -> None:
@@ -64,6 +72,7 @@ def _set_variables(settings: Mapping[str, Any]) -> None:
     for name in _THREAD_VARIABLES:
         os.environ.setdefault(name, str(threads))
     os.environ.setdefault(_WAITING_THREAD_VARIABLE, str(threads + 1))
+    set_before_imports()
     variables = expand_variables(dict(settings.get("env_vars", ())), os.environ)
     os.environ.update(variables)
     if settings["has_gpus"]:
