@@ -20,7 +20,7 @@ from skate.tune.experiment import Experiment, Trial
 from skate.tune.experiment.state_file import StateLog
 from skate.tune.schedulers import ASHAScheduler, FIFOScheduler, MedianStoppingRule
 from skate.tune.search import BasicVariantGenerator
-from skate.tune.stopper import MaximumIterationStopper
+from skate.tune.stopper import MaximumIterationStopper, Stopper
 
 
 class Deciding(FIFOScheduler):
@@ -125,6 +125,27 @@ def test_a_stopper_ends_a_trial(make):
     assert answers == [TrialVerdict.GO_ON, TrialVerdict.HALT]
     assert not controller.is_finished
     controller.on_released(trial)
+
+
+class Seeing(Stopper):
+    def __init__(self):
+        self.seen = []
+
+    def __call__(self, trial_id, result):
+        self.seen.append((result.get("loss"), result.get("done", False)))
+        return False
+
+    def stop_all(self):
+        return False
+
+
+def test_a_stopper_sees_the_last_result_of_a_function_once_more(make):
+    controller = make(stopper=Seeing())
+    trial, silent = started(controller), started(controller)
+    reported(controller, trial, loss=1, training_iteration=1)
+    controller.on_released(trial)
+    controller.on_released(silent)
+    assert controller.controller._stopper.seen == [(1, False), (1, True)]
 
 
 def test_the_end_is_saved_where_that_was_asked_for(make):

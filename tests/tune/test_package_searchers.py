@@ -119,6 +119,11 @@ def test_zoopt_says_what_it_needs():
         made("zoopt").add_evaluated_point(POINT, 1.0)
 
 
+def test_a_space_of_zoopt_by_the_name_that_others_have():
+    searcher = ZOOptSearch(budget=5, metric="loss", mode="min", space={"a": tune.uniform(5, 6)})
+    assert 5 <= searcher.suggest("1")["a"] <= 6
+
+
 def test_a_space_that_is_half_in_zoopts_words():
     words = (ValueType.CONTINUOUS, [8, 9], 1e-4)
     searcher = ZOOptSearch(

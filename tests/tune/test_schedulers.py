@@ -476,6 +476,13 @@ class TestPBT:
         assert all(0 <= trial.config["lr"] <= 10 for trial in trials)
         assert all(1 <= trial.config["n"]["k"] <= 5 for trial in trials)
 
+    def test_pb2_needs_bounds(self):
+        with pytest.raises(tune.TuneError, match="hyperparam_bounds"):
+            PB2(metric="score", mode="max")
+        for wrong in ([1], 1, [2, 1]):
+            with pytest.raises(ValueError, match="lr"):
+                PB2(metric="score", mode="max", hyperparam_bounds={"lr": wrong})
+
     def test_pb2_learns_from_the_first_result_of_a_configuration(self, controller):
         """What it gains on the trial that it was copied from, it gains by what was changed."""
         control = controller(

@@ -215,6 +215,15 @@ def test_hyperopt_conditional_spaces():
     assert kinds == {"a", "b"}
 
 
+def test_options_of_a_choice_may_have_the_same_keys():
+    options = [{"kind": "a", "x": tune.uniform(0, 1)}, {"kind": "b", "x": tune.uniform(5, 6)}]
+    searcher = hyperopt(metric="loss", mode="min", space={"model": tune.choice(options)})
+    low = {"a": 0, "b": 5}
+    models = [searcher.suggest(str(number))["model"] for number in range(15)]
+    assert {model["kind"] for model in models} == {"a", "b"}
+    assert all(0 <= model["x"] - low[model["kind"]] <= 1 for model in models)
+
+
 def test_points_of_hyperopt_name_options_or_their_position():
     from hyperopt import hp
 

@@ -110,8 +110,14 @@ class TestTrials:
         for _ in range(3):
             assert not trial.should_stop({"los": 5, "inner": {"score": 1}})
         (record,) = caplog.records
-        assert "'loss' not found in result dict; what was reported is" in record.getMessage()
+        words = "Stopping criterion 'loss' not found in result dict! Available keys are ['inner'"
+        assert words in record.getMessage()
         assert trial.should_stop({"inner": {"score": 2}})
+
+    def test_a_criterion_is_missed_also_where_another_ends_the_trial(self, caplog):
+        trial = Trial("mine", stopping_criterion={"loss": 1, "score": 2})
+        assert trial.should_stop({"score": 3})
+        assert "'loss' not found" in caplog.text
 
     def test_a_trial_from_its_state(self):
         trial = Trial("mine", config={"a": (1, 2)}, trial_id="abcd1234")

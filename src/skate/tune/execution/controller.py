@@ -330,11 +330,20 @@ class TuneController:
         self._held.discard(trial.trial_id)
         trial.is_saving = False
         if trial.status == Trial.RUNNING:
-            trial.last_result["done"] = True
-            self._complete(trial, _flat(trial.last_result))
+            self._complete(trial, self._last_result(trial))
             yield from self._what_was_asked_for()
         if trial.status == Trial.TERMINATED:
             yield EndTrial(trial, "on_trial_complete")
+
+    def _last_result(self, trial: Trial) -> ResultRow:
+        """Return the last result of a function that has returned, now done. Stoppers see it once
+        more, as with Ray: theirs count on it."""
+        reported = bool(trial.last_result)
+        trial.last_result["done"] = True
+        flat = _flat(trial.last_result)
+        if reported and self._stopper is not None:
+            self._stopper(trial.trial_id, flat)
+        return flat
 
     def on_failure(self, trial: Trial, error: BaseException) -> Steps[None]:
         """Decide what becomes of a trial that raised, or whose process died."""

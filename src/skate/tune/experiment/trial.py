@@ -295,12 +295,12 @@ class Trial(TrialErrors):
         Args:
             result: What the trial has reported, with what was filled in.
         """
-        if bool(result.get("done")) or reached(self.stopping_criterion, result):
+        if result.get("done"):
             return True
         for name in self.stopping_criterion:
             if lookup(result, name) is None:
                 self._warn_of_missing(name, result)
-        return False
+        return reached(self.stopping_criterion, result)
 
     def _warn_of_missing(self, name: str, result: MetricsLike) -> None:
         """Say, once per experiment, that a criterion can never be met: it may be misspelt."""
@@ -308,7 +308,8 @@ class Trial(TrialErrors):
         if (where, name) not in _MISSED:
             _MISSED.add((where, name))
             logger.warning(
-                "stopping criterion %r not found in result dict; what was reported is %s",
+                "Stopping criterion %r not found in result dict! Available keys are %s. "
+                "A trial that never reports it is not ended by it",
                 name,
                 sorted(map(str, result)),
             )

@@ -15,6 +15,7 @@ import numpy as np
 
 from skate._core.optional_imports import try_import
 from skate._run.types import Config, ResultRow
+from skate.tune.error import TuneError
 from skate.tune.schedulers.pbt import PopulationBasedTraining, _State
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ class PB2(PopulationBasedTraining):
         custom_explore_fn: Is given the changed configuration, and returns the one to use.
 
     Raises:
-        ValueError: If there are no bounds.
+        TuneError: If there are no bounds.
+        ValueError: If bounds are no pair.
     """
 
     def __init__(
@@ -67,7 +69,7 @@ class PB2(PopulationBasedTraining):
         try_import("sklearn", "pb2")
         bounds = hyperparam_bounds or {}
         if not bounds:
-            raise ValueError("PB2 needs `hyperparam_bounds`, a dictionary of [low, high] pairs")
+            raise TuneError("PB2 needs `hyperparam_bounds`, a dictionary of [low, high] pairs")
         self._bounds = _flat_bounds(bounds)
         super().__init__(
             time_attr=time_attr,
@@ -173,7 +175,7 @@ def _flat_bounds(
         here = (*path, name)
         if isinstance(bound, dict):
             flat.update(_flat_bounds(bound, here))
-        elif isinstance(bound, (list, tuple)) and len(bound) == 2:
+        elif isinstance(bound, (list, tuple)) and len(bound) == 2 and bound[0] <= bound[1]:
             flat[here] = (bound[0], bound[1])
         else:
             raise ValueError(

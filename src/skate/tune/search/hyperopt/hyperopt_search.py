@@ -206,7 +206,7 @@ def _expression(name: str, domain: Domain) -> Any:
     if isinstance(sampler, Quantized):
         q, sampler = sampler.q, sampler.sampler
     if isinstance(domain, Categorical) and isinstance(sampler, Uniform):
-        options = [_option(f"{name}/{i}", name, o) for i, o in enumerate(domain.categories)]
+        options = [_option(f"{name}/{i}", option) for i, option in enumerate(domain.categories)]
         return hp.choice(name, options)
     if isinstance(domain, Float):
         made = _float(name, domain, sampler, q)
@@ -251,12 +251,15 @@ def _integer(name: str, domain: Integer, sampler: Any, q: float | None) -> Any:
     return None
 
 
-def _option(place: str, name: str, option: Any) -> Any:
-    """Translate one option of a choice, which may be a space of its own."""
+def _option(place: str, option: Any) -> Any:
+    """Translate one option of a choice, which may be a space of its own.
+
+    Its labels begin with its place: other options may have the same keys.
+    """
     if isinstance(option, dict):
-        return HyperOptSearch.convert_search_space(option, prefix=name) or option
+        return HyperOptSearch.convert_search_space(option, prefix=place) or option
     if isinstance(option, list) and has_unresolved_values(option):
-        return [_option(f"{place}/{i}", place, inner) for i, inner in enumerate(option)]
+        return [_option(f"{place}/{i}", inner) for i, inner in enumerate(option)]
     if isinstance(option, Domain):
         return _expression(place, option)
     return option

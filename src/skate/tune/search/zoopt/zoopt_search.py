@@ -29,7 +29,8 @@ class ZOOptSearch(AskTellSearcher):
         mode: Whether it is to be "min" or "max".
         points_to_evaluate: Configurations to try first.
         parallel_num: How many trials it has under way once the first ones are known.
-        **kwargs: Further arguments of ZOOpt's `Parameter`, as `exploration_rate`.
+        **kwargs: Further arguments of ZOOpt's `Parameter`, as `exploration_rate`. `space` is
+            another name of `dim_dict`.
 
     Raises:
         ImportError: If the package zoopt is not installed.
@@ -48,6 +49,7 @@ class ZOOptSearch(AskTellSearcher):
         **kwargs: object,
     ) -> None:
         try_import("zoopt", "zoopt")
+        space: Any = kwargs.pop("space", None)
         super().__init__(metric, mode, points_to_evaluate)
         if algo.lower() not in ("asracos", "sracos"):
             raise ValueError(f"algo takes 'asracos'; got {algo!r}")
@@ -56,7 +58,7 @@ class ZOOptSearch(AskTellSearcher):
         self._options = kwargs
         self._optimizer: Any = None
         self._worst = 0.0
-        self._begin(dim_dict)
+        self._begin(space if dim_dict is None else dim_dict)
 
     def set_search_properties(
         self, metric: str | None, mode: str | None, config: Config, **spec: object
