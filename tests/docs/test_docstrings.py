@@ -63,6 +63,10 @@ def test_every_parameter_is_described(module: str) -> None:
 
 def _unnamed(thing: Any) -> list[str]:
     classes = inspect.getmro(thing) if inspect.isclass(thing) else ()
-    own = [doc for each in classes for doc in (each.__doc__, each.__init__.__doc__)]
+    own = [
+        doc
+        for each in classes
+        for doc in (each.__doc__, getattr(vars(each).get("__init__"), "__doc__", None))
+    ]
     text = "\n".join(filter(None, [inspect.getdoc(thing), *own]))
     return [name for name in parameters(thing) if not re.search(rf"\b{name}\b", text)]
