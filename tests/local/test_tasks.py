@@ -229,3 +229,44 @@ def test_no_worker_can_be_had(hub_bench: HubBench, monkeypatch: pytest.MonkeyPat
     died = hub_bench.error_of(hub_bench.call(actor).id)
     assert isinstance(died, exceptions.ActorDiedError)
     assert "ulimit -n" in str(died)
+
+
+def test_a_method_that_is_retried_is_sent_to_its_actor_again(hub_bench: HubBench) -> None:
+    actor = hub_bench.create_actor()
+    hub_bench.finish(actor.creation)
+    call = hub_bench.call(actor, max_task_retries=1, retry_exceptions=True)
+    worker = worker_of(call)
+    hub_bench.sent(worker)
+    hub_bench.receive(worker, m.RetryWork(call.id, FAILED, ERROR, 5))
+    (again,) = hub_bench.sent(worker)
+    assert (again.operation, again.id) == (m.CALL, call.id)
+    hub_bench.receive(worker, m.RetryWork(call.id, FAILED, ERROR, 5))  # once was allowed
+    assert isinstance(hub_bench.error_of(call.id), KeyError)
+
+
+def test_a_call_is_sent_once_its_argument_is_there(hub_bench: HubBench) -> None:
+    actor, missing = hub_bench.create_actor(), hub_bench.put(None)
+    hub_bench.finish(actor.creation)
+    call = hub_bench.call(actor, missing)
+    assert call.worker is None
+    hub_bench.hub.values.complete(missing.id, INLINE, NONE)
+    (sent,) = [one for one in hub_bench.sent(worker_of(call)) if one.operation == m.CALL]
+    assert [id for _, _, _, id in sent.dependencies] == [missing.id]
+
+
+def test_what_comes_of_work_that_nobody_waits_for_any_more_is_given_back(
+    hub_bench: HubBench,
+) -> None:
+    task = hub_bench.submit()
+    worker = worker_of(task)
+    hub_bench.finish(task)
+    hub_bench.receive(worker, m.WorkResult(task.id, STORED, ("s0-9", 100), (), 5))
+    assert hub_bench.store.recycled == ["s0-9"]
+    assert hub_bench.entries[task.id].kind == INLINE
+
+
+def test_the_error_of_a_retry_that_was_cancelled_says_so(hub_bench: HubBench) -> None:
+    task = hub_bench.submit(max_retries=1)
+    hub_bench.hub.tasks.cancel(hub_bench.entries[task.id], force=False, recursive=False)
+    hub_bench.receive(worker_of(task), m.RetryWork(task.id, FAILED, ERROR, 5))
+    assert isinstance(hub_bench.error_of(task.id), exceptions.TaskCancelledError)

@@ -33,6 +33,8 @@ class SessionMisuseError(RuntimeError):
 class RunSession(ABC):
     """A worker's or a trial's side of a run."""
 
+    replaces: bool = False  # whether workers that die are replaced one by one
+
     def __init__(
         self,
         info: SessionInfo,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from skate._run.errors import NothingToRestoreError
@@ -85,10 +86,10 @@ class LostDataError(TuneError, ValueError):
 class MissingMetricError(TuneError, ValueError):
     """A trial has reported results without the metric that is optimised."""
 
-    def __init__(self, metric: str, trial: object, result: object) -> None:
+    def __init__(self, metric: str, trial: object, result: Iterable[str]) -> None:
         from skate._run.reporting import AUTOMATIC
 
-        names = [name for name in sorted(result) if name.split("/")[0] not in AUTOMATIC]  # type: ignore[call-overload]
+        names = [name for name in sorted(result) if name.split("/")[0] not in AUTOMATIC]
         super().__init__(metric, str(trial), names)
         self.metric = metric
 

@@ -59,7 +59,7 @@ def prepare_data_loader(
     session = current("train.torch.prepare_data_loader()")
     check_kind("prepare_data_loader", data_loader, DataLoader)
     size, rank = session.info.world_size, session.info.world_rank
-    replaces = getattr(session, "replaces", False)
+    replaces = session.replaces
     if add_dist_sampler and (size > 1 or replaces) and _can_be_split(data_loader, rank):
         data_loader = _split(data_loader, size, rank, replaces)
     device = get_device() if move_to_device else torch.device("cpu")  # where batches are made

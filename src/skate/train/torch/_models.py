@@ -114,7 +114,7 @@ def prepare_model(
     options = {**(ddp_kwargs or {}), **(parallel_strategy_kwargs or {})}
     if parallel_strategy is None or not wrap_ddp:
         return model
-    replaces = getattr(session, "replaces", False)
+    replaces = session.replaces
     if session.info.world_size == 1 and not replaces:
         return _with_module(model)
     if parallel_strategy == "fsdp2":

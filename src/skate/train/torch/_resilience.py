@@ -22,7 +22,7 @@ from torch.nn.parallel import DistributedDataParallel
 from skate._run.session import RunSession, current
 from skate.train._workers.events import Joined
 from skate.train._workers.membership import SETUP, Membership, PeerLostError
-from skate.train._workers.worker import positions_of
+from skate.train._workers.worker import WorkerSession, positions_of
 from skate.train.torch._models import acceleration, preparations
 
 NEWS_SECONDS = 60.0  # in which it is known that a collective has failed because a peer is gone
@@ -235,10 +235,9 @@ class ResilientState:
 def _membership(session: RunSession) -> Membership | None:
     """Return the membership of a worker whose group replaces workers one by one; None in
     others."""
-    if not getattr(session, "replaces", False):
-        return None
-    found: Membership = session.membership  # type: ignore[attr-defined]
-    return found
+    if isinstance(session, WorkerSession) and session.replaces:
+        return session.membership
+    return None
 
 
 def _is_about_a_peer(error: Exception, membership: Membership) -> bool:
