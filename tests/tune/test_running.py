@@ -678,7 +678,7 @@ def test_what_a_callback_raises_is_an_error_of_the_search(run, hook):
         raise KeyError("a callback's")
 
     listener = type("Listener", (tune.Callback,), {hook: fail})()
-    with pytest.raises(tune.TuneError, match="a callback's") as caught:
+    with pytest.raises(tune.TuneError, match=r"KeyError: .a callback's") as caught:
         run(square, config={"x": 1}, callbacks=[listener])
     assert isinstance(caught.value, KeyError)
     assert type(caught.value.__cause__) is KeyError
