@@ -685,6 +685,23 @@ def test_what_a_callback_raises_is_an_error_of_the_search(run, hook):
     assert f"in {hook} of the callback Listener" in "".join(format_exception(caught.value))
 
 
+def test_a_callback_asks_for_a_checkpoint(run):
+    class Saving(tune.Trainable):
+        def step(self):
+            return {"step": self.iteration + 1}
+
+        def save_checkpoint(self, folder):
+            return {"step": self.iteration}
+
+    class Asking(tune.Callback):
+        def on_trial_result(self, iteration, trials, trial, result, **info):
+            if result["step"] in (2, 4):
+                result["should_checkpoint"] = True
+
+    (trial,) = run(Saving, stop={"step": 4}, callbacks=[Asking()]).trials
+    assert [metrics["step"] for _, metrics in trial.get_best_checkpoints()] == [2, 4]
+
+
 def test_each_result_is_a_step_of_its_own(run):
     class Steps(tune.Callback):
         def __init__(self):
