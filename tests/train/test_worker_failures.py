@@ -253,7 +253,8 @@ def test_no_more_often_than_allowed(run_config, tally):
     with pytest.raises(WorkerGroupError, match="rank 1") as caught:
         fit(loop, run_config(failure_config=FailureConfig(max_failures=2)))
     assert len(tally) == 3
-    assert str(caught.value).startswith("training failed\nrank 1: its process is dead: the worker")
+    words = "Training failed due to worker errors:\nrank 1: its process is dead: the worker"
+    assert str(caught.value).startswith(words)
     assert "killed by SIGKILL" in str(caught.value)
     assert "Traceback" not in str(caught.value)
     assert caught.value.__cause__ is None

@@ -678,11 +678,28 @@ def test_what_a_callback_raises_is_an_error_of_the_search(run, hook):
         raise KeyError("a callback's")
 
     listener = type("Listener", (tune.Callback,), {hook: fail})()
-    with pytest.raises(tune.TuneError, match="a callback's") as caught:
+    with pytest.raises(tune.TuneError, match=r"KeyError: .a callback's") as caught:
         run(square, config={"x": 1}, callbacks=[listener])
     assert isinstance(caught.value, KeyError)
     assert type(caught.value.__cause__) is KeyError
     assert f"in {hook} of the callback Listener" in "".join(format_exception(caught.value))
+
+
+def test_a_callback_asks_for_a_checkpoint(run):
+    class Saving(tune.Trainable):
+        def step(self):
+            return {"step": self.iteration + 1}
+
+        def save_checkpoint(self, folder):
+            return {"step": self.iteration}
+
+    class Asking(tune.Callback):
+        def on_trial_result(self, iteration, trials, trial, result, **info):
+            if result["step"] in (2, 4):
+                result["should_checkpoint"] = True
+
+    (trial,) = run(Saving, stop={"step": 4}, callbacks=[Asking()]).trials
+    assert [metrics["step"] for _, metrics in trial.get_best_checkpoints()] == [2, 4]
 
 
 def test_each_result_is_a_step_of_its_own(run):

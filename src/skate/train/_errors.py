@@ -136,7 +136,7 @@ def describe(failures: dict[int, BaseException]) -> str:
     for rank, error in sorted(failures.items()):
         alike.setdefault(_text(error), []).append(rank)
     parts = [f"rank {', '.join(map(str, ranks))}: {text}" for text, ranks in alike.items()]
-    return "training failed\n" + "\n".join(parts)
+    return "Training failed due to worker errors:\n" + "\n".join(parts)
 
 
 def _text(error: BaseException) -> str:

@@ -15,12 +15,13 @@ class TuneError(SkateError):
 
 
 def as_tune_error(error: Exception) -> TuneError:
-    """Return an error of what users write for a search, such as a callback.
+    """Return an error of what users write for a search, such as a callback; its text has the type.
 
     Args:
         error: What was raised, of whose type the result is as well, where that can be.
     """
-    own, text = type(error), str(error)
+    own = type(error)
+    text = f"{own.__name__}: {error}"
 
     def init(combined: Exception) -> None:
         Exception.__init__(combined, *error.args)
@@ -32,7 +33,7 @@ def as_tune_error(error: Exception) -> TuneError:
         combined: TuneError = both()
         return combined
     except TypeError:  # such a class cannot be combined with another
-        return TuneError(f"{own.__name__}: {text}")
+        return TuneError(text)
 
 
 class TuneTrialError(RuntimeError):

@@ -39,6 +39,7 @@ from skate.tune.execution.effects import (
 )
 from skate.tune.execution.events import Began, Reported, Saved, TrialVerdict
 from skate.tune.experiment.trial import Trial
+from skate.tune.result import SHOULD_CHECKPOINT
 from skate.tune.schedulers.trial_scheduler import TrialScheduler
 from skate.tune.stopper.stopper import Stopper
 
@@ -265,13 +266,16 @@ class TuneController:
         if self._asked_for:
             yield from self._what_was_asked_for()
         yield RecordResult(trial, result)
+        asked = bool(result.get(SHOULD_CHECKPOINT))  # by a callback; else it has saved by itself
         if trial.trial_id in self._unrecorded:
             yield from self._record_checkpoints(trial)
         if decision == TrialScheduler.STOP:
             self._complete(trial, flat)
             yield from self._what_was_asked_for()
-            saves = trial.checkpoint_at_end and self._can_save(trial)
+            saves = (trial.checkpoint_at_end or asked) and self._can_save(trial)
             return TrialVerdict.HALT_AND_SAVE if saves else TrialVerdict.HALT
+        if asked:
+            self.save_trial(trial)
         if decision == TrialScheduler.PAUSE:
             self.pause_trial(trial)
         saves = trial.trial_id in self._to_save

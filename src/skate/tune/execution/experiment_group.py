@@ -79,6 +79,11 @@ class ExperimentGroup:
         return is_class(self.of(trial).trainable)
 
     @property
+    def has_classes(self) -> bool:
+        """Whether some of the trials have steps."""
+        return any(is_class(experiment.trainable) for experiment in self.experiments)
+
+    @property
     def stopper(self) -> Stopper | None:
         """The stop conditions, each for the trials of its experiment."""
         if len(self.experiments) == 1:

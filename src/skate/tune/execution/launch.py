@@ -166,11 +166,12 @@ def _runner(
 ) -> Runner:
     reuse = tuning.reuse_actors
     in_step = tuning.seed is not None
+    asks = group.has_classes and performer.may_ask_for_checkpoints
     return Runner(
         controller,
         performer,
         WorkerPool(group.trainable_of, skate.cluster_resources(), reuse is not False),
-        waits_always=in_step or any(map(_decides, group.stoppers())),
+        waits_always=in_step or asks or any(map(_decides, group.stoppers())),
         reuse_instances=bool(reuse),
         chdir=_changes_directory(tuning),
         in_step=in_step,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate._run.append_buffer import AppendBuffer
 from skate._run.callbacks import Callback, CallbackList
-from skate._run.loggers import is_default_logger
+from skate._run.loggers import LoggerCallback, is_default_logger
 from skate._run.loggers.files import FileLoggerCallback
 from skate._run.loggers.rolling_back import keep_logged
 from skate.tune.error import TuneError, as_tune_error
@@ -75,6 +75,13 @@ class Performer:
         self._notes = notes
         self._draws = draws
         self._waiting: list[Effect] | None = None if _others_listen(callbacks) else []
+
+    @property
+    def may_ask_for_checkpoints(self) -> bool:
+        """Whether a callback sees results while their trials wait: it may set `should_checkpoint`
+        in them."""
+        usual = (Callback.on_trial_result, LoggerCallback.on_trial_result)
+        return any(type(c).on_trial_result not in usual for c in self._callbacks.callbacks)
 
     def run(self, steps: Steps[Outcome]) -> Outcome:
         """Carry out effects as they come; return what has come of them."""
