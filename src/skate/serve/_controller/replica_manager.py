@@ -117,6 +117,7 @@ class ReplicaManager:
         """Invite those of a deployment that are to answer HTTP and do not yet; or all, `again`."""
         for tag, record in state.replicas.items():
             if tag in self.actors and record.serves and (again or tag not in self._listening):
+                self._listening.add(tag)  # before the task begins: once is enough
                 self.spawn(self._listen(record.id))
 
     def _is_running(self, state: DeploymentState, id: ReplicaID, info: ReplicaInfo) -> None:
