@@ -38,7 +38,7 @@ class World:
             if isinstance(action, StartReplica) and self.breaks:
                 self.state.failed_to_start(tag, self.breaks, self.now)
             elif isinstance(action, StartReplica):
-                info = ReplicaInfo(action.spec.version, action.spec.options, False, (), None)
+                info = ReplicaInfo(action.spec.version, action.spec.options, False, True, (), None)
                 self.state.started(tag, info, self.now)
             elif isinstance(action, ReconfigureReplica):
                 self.state.reconfigured(tag)
@@ -114,7 +114,7 @@ def test_what_reserves_resources_is_stopped_first() -> None:
     most = 0
     for record in list(world.state.replicas.values()):
         if record.state == "STARTING":
-            info = ReplicaInfo("2", world.state.spec.options, False, (), None)
+            info = ReplicaInfo("2", world.state.spec.options, False, True, (), None)
             world.state.started(record.id.unique_id, info, world.now)
     while actions := world.step():
         most = max(most, len(world.state.replicas))
@@ -266,7 +266,7 @@ def test_replicas_of_a_former_controller_count() -> None:
         world.state.recovered(action.id, 0, world.now)
     assert world.step() == []
     first, second = world.state.replicas
-    info = ReplicaInfo("1", world.state.spec.options, False, ("a",), None)
+    info = ReplicaInfo("1", world.state.spec.options, False, True, ("a",), None)
     world.state.started(first, info, world.now)
     world.state.died(second, "gone", world.now)
     assert kinds(world.step()) == ["StartReplica"]

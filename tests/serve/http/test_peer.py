@@ -18,6 +18,7 @@ from tests.serve.http.shared_port import (
     on_a_loop,
     shared_port,
 )
+from tests.support import PATIENCE
 
 
 @on_a_loop
@@ -204,3 +205,23 @@ async def test_messages_that_nobody_takes() -> None:
     assert not await fd_passing.hand_over("/nowhere/nobody", b"x", [])
     with pytest.raises(OSError, match="choose a shorter TMPDIR"):
         fd_passing.send("/" + 120 * "x", b"x")
+
+
+@pytest.mark.parametrize("turns", [0, 2])
+def test_a_replica_that_joins_again_hears_of_routes_as_before(turns: int) -> None:
+    """After the controller was killed, each is invited; more than once is no harm."""
+
+    async def main() -> None:
+        async with shared_port() as here:
+            here.owner.set_routes({"/a": A})
+            replica, _ = await here.add(A, "a")
+            for _ in range(3):
+                await replica.join(here.owner.address)
+                for _ in range(turns):
+                    await asyncio.sleep(0.01)
+            here.owner.set_routes({"/a": A, "/x": A})
+            async with here.client() as client:
+                while (await client.get("/x")).text != "a":
+                    await asyncio.sleep(0.01)
+
+    asyncio.run(asyncio.wait_for(main(), PATIENCE))

@@ -52,6 +52,22 @@ def test_it_is_the_same_when_all_who_had_it_are_gone() -> None:
         skate.shutdown()
 
 
+def test_routes_that_come_after_the_controller_was_killed_are_known_to_all() -> None:
+    skate.init(num_cpus=2)
+    try:
+        serve.start(http_options={"port": 0})
+        serve.run(hello.options(num_replicas=2).bind())
+        killed = processes(CONTROLLER)
+        kill_all(CONTROLLER)
+        eventually(lambda: processes(CONTROLLER) not in ([], killed))
+        serve.run(serve.deployment(lambda: "new").bind(), name="new", route_prefix="/new")
+        for _ in range(20):  # whoever accepts it
+            with urllib.request.urlopen(f"{serve.http_address()}/new", timeout=10) as response:
+                assert response.read() == b"new"
+    finally:
+        skate.shutdown()
+
+
 def test_a_route_may_come_later() -> None:
     skate.init(num_cpus=2)
     try:

@@ -227,5 +227,5 @@ def _source(deployment: Deployment) -> str:
     shows that it changed."""
     try:
         return inspect.getsource(deployment.func_or_class)
-    except (OSError, TypeError):
+    except (OSError, TypeError, SystemError):  # the last if threads of Python 3.11 ask at once
         return ""

@@ -12,7 +12,7 @@ import skate
 from skate.exceptions import SkateError
 from skate.serve._controller.replicas import StartReplica
 from skate.serve._identity import GANG_GROUP, NAMESPACE, DeploymentID, ReplicaID
-from skate.serve._replica.actor import Replica, ReplicaInfo
+from skate.serve._replica.actor import LIFE_SIGNS, Replica, ReplicaInfo
 from skate.serve._system_actors import MAX_CALLS, lists_calls
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ async def create(action: StartReplica, saved_state: StateReference) -> ReplicaHa
     """Start the actor of a replica, once there is room for all that it asks for."""
     options = action.spec.options
     strategy = await _reserve(action) if _has_group(action) else None
-    actor_class = skate.remote(_class_for(action.id.deployment_id)).options(
+    actor_class = _class_for(action.id.deployment_id).options(
         **options.actor_options,
         scheduling_strategy=strategy,
         name=action.id.actor_name,
@@ -43,10 +43,11 @@ async def create(action: StartReplica, saved_state: StateReference) -> ReplicaHa
 
 @lru_cache(maxsize=64)
 def _class_for(id: DeploymentID) -> Any:
-    """Return the class of a deployment's replicas, whose name says in the state of actors, and in
-    errors, which deployment it is."""
+    """Return the actor class of a deployment's replicas, whose name says in the state of actors,
+    and in errors, which deployment it is."""
     name = f"ServeReplica:{id.app_name}:{id.name}"
-    return type(name, (Replica,), {"__module__": Replica.__module__})
+    replica_class = type(name, (Replica,), {"__module__": Replica.__module__})
+    return skate.remote(concurrency_groups={LIFE_SIGNS: 1})(replica_class)
 
 
 def _has_group(action: StartReplica) -> bool:
@@ -112,10 +113,12 @@ async def start(actor: ReplicaHandle, action: StartReplica) -> ReplicaInfo:
     return info
 
 
-async def health(actor: ReplicaHandle, timeout: float) -> str | None:
-    """Return why the replica is not well; None if it is."""
+async def health(actor: ReplicaHandle, by_its_code: bool, timeout: float) -> str | None:
+    """Return why the replica is not well; None if it is. Where its code does not say it, it is as
+    long as its process answers."""
+    check = actor.check_health if by_its_code else actor.is_alive
     try:
-        await asyncio.wait_for(actor.check_health.remote().as_future(), timeout)
+        await asyncio.wait_for(check.remote().as_future(), timeout)
     except asyncio.TimeoutError:
         return f"no answer within {timeout} s"
     except Exception as error:

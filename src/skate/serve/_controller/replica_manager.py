@@ -117,13 +117,14 @@ class ReplicaManager:
         """Invite those of a deployment that are to answer HTTP and do not yet; or all, `again`."""
         for tag, record in state.replicas.items():
             if tag in self.actors and record.serves and (again or tag not in self._listening):
+                self._listening.add(tag)  # before the task begins: once is enough
                 self.spawn(self._listen(record.id))
 
     def _is_running(self, state: DeploymentState, id: ReplicaID, info: ReplicaInfo) -> None:
         state.started(id.unique_id, info, time.monotonic())
         self.spawn(self._watch(state, id))
-        if info.checks_health:
-            self.spawn(self._check_health(state, id.unique_id))
+        if info.checks_health or info.owns_process:
+            self.spawn(self._check_health(state, id.unique_id, info.checks_health))
         self._happened()
 
     async def _watch(self, state: DeploymentState, id: ReplicaID) -> None:
@@ -135,13 +136,15 @@ class ReplicaManager:
             state.died(id.unique_id, str(error), time.monotonic())
             self._happened()
 
-    async def _check_health(self, state: DeploymentState, tag: str) -> None:
+    async def _check_health(self, state: DeploymentState, tag: str, by_its_code: bool) -> None:
         while True:
             options = state.spec.options
             await asyncio.sleep(options.health_check_period_s)
             if tag not in state.replicas or tag not in self.actors:
                 return
-            error = await replica_actors.health(self.actors[tag], options.health_check_timeout_s)
+            error = await replica_actors.health(
+                self.actors[tag], by_its_code, options.health_check_timeout_s
+            )
             state.checked(tag, error)
             self._happened()
 

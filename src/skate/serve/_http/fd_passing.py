@@ -100,6 +100,18 @@ def send(address: str, message: bytes, descriptors: Sequence[int] = ()) -> None:
     _offer(address, message, descriptors).close()
 
 
+def nobody_listens(address: str) -> bool:
+    """Return whether the process that got messages there has ended."""
+    try:
+        with _new_socket() as connection:
+            connection.connect(check_address(address))
+    except (ConnectionRefusedError, FileNotFoundError):
+        return True
+    except OSError:  # too many messages wait
+        return False
+    return False
+
+
 async def hand_over(address: str, message: bytes, descriptors: Sequence[int]) -> bool:
     """Send a message; return whether the other process has taken it, however busy it is."""
     try:

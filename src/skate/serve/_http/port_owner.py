@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from skate._core.addresses import build_address
+from skate.serve._http import fd_passing
 from skate.serve._http.peer import (
     JOINED,
     LEFT,
@@ -132,9 +133,9 @@ class PortOwner(Peer):
 
     def _add(self, address: str, id: DeploymentID, accepts: bool, pipe: int) -> None:
         assert self._socket is not None
-        self._remove(address)
+        self._forget(address)
         self._replicas[address] = id, pipe
-        self._loop.add_reader(pipe, self._remove, address)
+        self._loop.add_reader(pipe, self._was_closed, address)
         self._tell_routing()  # before the socket: who accepts must know the routes
         if not accepts:
             self._give_socket(address)
@@ -142,14 +143,25 @@ class PortOwner(Peer):
         if self._listener is not None:
             self._listener.give_idle_to(address)
 
+    def _was_closed(self, address: str) -> None:
+        """Do without a replica that was killed; one that joins again closes its pipe, too."""
+        if fd_passing.nobody_listens(address):
+            remove_socket(address)
+        self._remove(address)
+
     def _remove(self, address: str) -> None:
-        known = self._replicas.pop(address, None)
-        if known is not None:
-            self._loop.remove_reader(known[1])
-            os.close(known[1])
-            remove_socket(address)  # of one that was killed
+        if self._forget(address):
             self._tell_routing()
             self._watch()
+
+    def _forget(self, address: str) -> bool:
+        """Return whether it was known."""
+        known = self._replicas.pop(address, None)
+        if known is None:
+            return False
+        self._loop.remove_reader(known[1])
+        os.close(known[1])
+        return True
 
     def _tell_routing(self) -> None:
         addresses: dict[DeploymentID, list[str]] = {}

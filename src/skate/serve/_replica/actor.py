@@ -57,6 +57,8 @@ _ROUTING_STATS = "record_routing_stats"
 _METADATA = "record_replica_metadata"
 _CHECK_CONSUMING = "__serve_check_consuming__"  # of a consumer of tasks
 
+LIFE_SIGNS = "life signs"  # the concurrency group of `is_alive`
+
 _Begun = tuple[contextvars.Token["RequestContext | None"], float]  # and when it did
 
 
@@ -66,6 +68,7 @@ class ReplicaInfo(NamedTuple):
     version: str
     options: DeploymentOptions
     checks_health: bool
+    owns_process: bool
     models: tuple[str, ...]
     address: str | None  # where it takes connections of others, if it answers HTTP
     metadata: bytes = b""  # what its code says of it, packed, for routers of the user's
@@ -215,6 +218,7 @@ class Replica:
             self.code.has("check_health")
             or self.code.has(_CHECK_CONSUMING)
             or bool(self._shared_actors),
+            self._owns_process,
             self.models,
             None if self.http is None else self.http.address,
             self._metadata,
@@ -308,6 +312,11 @@ class Replica:
         named = inspect.signature(self.code.instance.reconfigure).parameters
         rank = {"rank": self.context.rank} if "rank" in named else {}
         await self.code.call("reconfigure", (self.options.user_config,), rank)
+
+    @skate.method(concurrency_group=LIFE_SIGNS)
+    def is_alive(self) -> None:
+        """Return, in a thread of its own, while the process runs and others get at the GIL: code
+        of the user may block the event loop for as long as it likes."""
 
     async def check_health(self) -> None:
         """Call the user's `check_health`, which raises if something is wrong, as a consumer of
