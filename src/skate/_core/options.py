@@ -323,7 +323,7 @@ def check_options(kind: str, given: Mapping[str, object]) -> Given:
         try:
             checked[name] = option.check(spelled, value)
         except Exception as error:  # perhaps from far below
-            raise without_own_frames(error)
+            raise without_own_frames(error)  # noqa: B904  the same one
     return checked
 
 
