@@ -8,6 +8,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
+import sys
 import tempfile
 import time
 import urllib.request
@@ -213,6 +215,11 @@ class Story:
         return f"POST {address} answered {name!r} for a picture of {real!r}"
 
 
+def command() -> str:
+    """Return what calls skate in a shell: scripts/quickstart puts nothing on its path."""
+    return "skate" if shutil.which("skate") else f"{os.path.relpath(sys.executable)} -m skate"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the pictures, one epoch")
@@ -226,8 +233,8 @@ def main() -> None:
         said = step()
         print(f"{said}\n({time.perf_counter() - start:.1f} s)", flush=True)
     print(f"\nDone in {time.perf_counter() - begun:.1f} s. To try next:")
-    print(f"  skate tune show {story.folder}/tune --metric accuracy --mode max")
-    print(f"  skate data head {story.folder}/predictions")
+    print(f"  {command()} tune show {story.folder}/tune --metric accuracy --mode max")
+    print(f"  {command()} data head {story.folder}/predictions")
     print("  examples/fashion_mnist.py is the program, docs/ has a guide for each part")
 
 

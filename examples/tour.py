@@ -99,7 +99,9 @@ def main() -> None:
     start = time.perf_counter()
     skate.shutdown()
     print(f"  {'shutdown':<18} {(time.perf_counter() - start) * 1e3:8.1f} ms   nothing is left")
-    print(f"Done in {time.perf_counter() - PROGRAM_START:.2f} s.")
+    print(f"Done in {time.perf_counter() - PROGRAM_START:.2f} s. To try next:")
+    print("  docs/first-steps.md explains what ran here, in ten minutes")
+    print("  scripts/quickstart trains, tunes and serves a model on real pictures")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import skate
@@ -307,6 +308,93 @@ MISTAKES: list[tuple[str, Callable[[], Any], type[Exception], str, str]] = [
     ("batch without async", lambda: serve.batch(len), TypeError, "@serve.batch", "'async def'"),
     ("no such application", lambda: serve.get_app_handle("x"),
      Exception, "no Serve instance", "serve.run("),
+    ("take an item of a reference", lambda: skate.put([1])[0],  # type: ignore[index]
+     TypeError, "only refers to a value", "skate.get(ref)"),
+    ("wait for a reference as for a future",
+     lambda: skate.put(1).result(),  # type: ignore[attr-defined]
+     AttributeError, "'result'", "skate.get(ref)"),
+    ("count in references", lambda: add.remote(1) + add.remote(2),  # type: ignore[operator]
+     TypeError, "+ takes values", "skate.get(ref)"),
+    ("get a remote function", lambda: skate.get(add),  # type: ignore[call-overload]
+     ValueError, "got RemoteFunction", ".remote(...)"),
+    ("get a method", lambda: skate.get(Counter.remote().increase),
+     ValueError, "got ActorMethod", ".remote(...)"),
+    ("get an array", lambda: skate.get(np.array([skate.put(1)], dtype=object)),
+     ValueError, "got ndarray", "make it a list"),
+    ("get what wait returns", lambda: skate.get(skate.wait([skate.put(1)])),
+     ValueError, "got tuple", "ready, rest = skate.wait(refs)"),
+    ("get a generator of references", lambda: skate.get(add.remote(i) for i in range(2)),
+     ValueError, "got generator", "make it a list"),
+    ("memory with its unit", lambda: add.options(memory="4GB"), TypeError, "'4GB'", "a number"),
+    ("packages as a number", lambda: add.options(runtime_env={"pip": 3}),
+     TypeError, "got 3", "list of strings"),
+    ("wait for nothing", lambda: skate.wait([skate.put(1)], num_returns=0),
+     ValueError, "got 0", "1 to 1"),
+    ("a resource that nobody has declared",
+     lambda: skate.get(add.options(resources={"scanner": 1}).remote(1)),
+     Exception, "{scanner: 1}", "skate.init(resources={'scanner': 1})"),
+    ("find an actor by its class", lambda: skate.get_actor(Counter),  # type: ignore[arg-type]
+     TypeError, "got ActorClass(Counter)", "the name of an actor"),
+    ("a file system misspelt", lambda: data.read_csv("htps://host/x.csv"),
+     ValueError, "htps://", "https://?"),
+    ("read a folder without files", lambda: data.read_csv(os.environ["SKATE_STORAGE"]),
+     FileNotFoundError, "there is none in", os.path.sep),
+    ("aggregate by name", lambda: rows().aggregate("mean"),  # type: ignore[arg-type]
+     TypeError, "got 'mean'", "Mean('x')"),
+    ("aggregate groups by name", lambda: rows().groupby("id").aggregate("mean"),
+     TypeError, "got 'mean'", "Mean('x')"),
+    ("join a list to a dataset", lambda: rows().union([1, 2]),  # type: ignore[arg-type]
+     TypeError, "got [1, 2]", "from_items()"),
+    ("put a list beside a dataset", lambda: rows().zip([1, 2]),  # type: ignore[arg-type]
+     TypeError, "got [1, 2]", "from_items()"),
+    ("numbers as arrays", lambda: data.from_numpy([1, 2]),
+     ValueError, "got [1, 2]", "from_items(numbers)"),
+    ("a path as a frame", lambda: data.from_pandas("x.csv"),  # type: ignore[arg-type]
+     TypeError, "got 'x.csv'", "a DataFrame"),
+    ("add a column of values", lambda: rows().add_column("y", [1, 2, 3]),  # type: ignore[arg-type]
+     ValueError, "got [1, 2, 3]", "a function of batches"),
+    ("batches of nothing", lambda: rows().map_batches(shift_a_batch, batch_size=0),
+     ValueError, "got 0", "at least 1"),
+    ("drop what is not there", lambda: rows().drop_columns(["x"]).take_all(),
+     KeyError, "'x'", "the columns are ['id']"),
+    ("the mean of texts", lambda: data.from_items([{"s": "a"}]).mean("s"),
+     TypeError, "column 's' is string", "map_batches"),
+    ("texts for torch", lambda: list(data.from_items([{"s": "a"}]).iter_torch_batches()),
+     TypeError, "type str", "collate_fn"),
+    ("more than all for testing", lambda: rows().train_test_split(1.5),
+     ValueError, "got 1.5", "between 0 and 1"),
+    ("a part as a loop", lambda: list(rows().iterator()),  # type: ignore[call-overload]
+     TypeError, "iterate over a part", "iter_torch_batches()"),
+    ("a frame to train on", lambda: trained(datasets={"train": pd.DataFrame({"a": [1]})}),
+     ValueError, "not a Dataset but a DataFrame", "from_pandas"),
+    ("number of workers as text", lambda: train.ScalingConfig(num_workers="2"),
+     ValueError, "got '2'", "a number"),
+    ("a loop that was called", lambda: trained(None),  # type: ignore[arg-type]
+     ValueError, "got NoneType", "a function"),
+    ("ask for a shard outside", lambda: train.get_dataset_shard("train"),
+     RuntimeError, "inside a training loop", "trainer.fit()"),
+    ("resources of a trial misspelt", lambda: tune.with_resources(loop, {"cpus": 1}),
+     ValueError, "'cpus'", "'cpu'"),
+    ("a parameter beside those of the loop",
+     lambda: tune.Tuner(
+         train.DataParallelTrainer(loop), param_space={"lr": tune.uniform(0, 1)}
+     ).fit(),
+     ValueError, "['lr']", '{"train_loop_config": {"lr": '),
+    ("the class of a scheduler",
+     lambda: tuned(tune_config=tune.TuneConfig(
+         metric="loss", mode="min", scheduler=tune.schedulers.ASHAScheduler)),
+     TypeError, "<class ", "a TrialScheduler"),
+    ("choose from a number", lambda: tune.choice(3),  # type: ignore[arg-type]
+     ValueError, "got 3", "a list of values"),
+    ("deploy an object", lambda: serve.deployment(Plain()),  # type: ignore[call-overload]
+     TypeError, "Plain object", "bind(...)"),
+    ("run a plain class", lambda: serve.run(Plain),  # type: ignore[arg-type]
+     TypeError, "Plain", "deployment.bind("),
+    ("a route without its slash",
+     lambda: serve.run(serve.deployment(Plain).bind(), route_prefix="x"),
+     ValueError, "'x'", "'/models'"),
+    ("number of replicas as text", lambda: serve.deployment(num_replicas="two"),
+     TypeError, "'two'", '"auto"'),
 ]  # fmt: skip
 
 

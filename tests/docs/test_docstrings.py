@@ -47,7 +47,7 @@ IN_A_SENTENCE = set(
     skate.data.aggregate skate.data.expressions skate.data.datatype skate.data.datasource
     skate.data.exceptions skate.experimental.tqdm_ray skate.air.integrations.keras
     skate.serve.request_router skate.serve.context skate.serve.schema skate.testing.plugin
-    skate.train.tensorflow.keras skate.train.lightning skate.train.collective
+    skate.train.lightning
     skate.tune.integration.pytorch_lightning skate.tune.logger skate.util.iter
     """.split()
 )
@@ -63,10 +63,7 @@ def test_every_parameter_is_described(module: str) -> None:
 
 def _unnamed(thing: Any) -> list[str]:
     classes = inspect.getmro(thing) if inspect.isclass(thing) else ()
-    own = [
-        doc
-        for each in classes
-        for doc in (each.__doc__, getattr(vars(each).get("__init__"), "__doc__", None))
-    ]
+    constructors = [vars(each).get("__init__") for each in classes]
+    own = [each.__doc__ for each in (*classes, *constructors)]
     text = "\n".join(filter(None, [inspect.getdoc(thing), *own]))
     return [name for name in parameters(thing) if not re.search(rf"\b{name}\b", text)]

@@ -19,6 +19,7 @@ from skate._core.argument_checks import (
     wrong_type,
     wrong_value,
 )
+from skate._core.errors import without_own_frames
 from skate._core.labels import check_fallbacks, check_selector
 from skate._core.nearest import nearest_names
 from skate.engine.base import ActorOptions, CallOptions, TaskOptions
@@ -328,7 +329,10 @@ def check_options(kind: str, given: Mapping[str, object]) -> Given:
             raise _unknown(kind, spelled)
         if name in checked:
             raise ValueError(f"{spelled} is another spelling of {name}; give one of them")
-        checked[name] = option.check(spelled, value)
+        try:
+            checked[name] = option.check(spelled, value)
+        except Exception as error:  # perhaps from far below
+            raise without_own_frames(error)  # noqa: B904  the same one
     return checked
 
 

@@ -418,14 +418,25 @@ _SYMBOLS = {
 _ORDERS = ("lt", "le", "gt", "ge")  # each is the other way round of another one
 
 
+_ONLY_REFERS = "an 'ObjectRef' only refers to a value: get that first, with skate.get(ref)"
+
+
 def _needs_the_value(symbol: str) -> Callable[[object, object], NoReturn]:
     def refuse(ref: object, other: object) -> NoReturn:
-        raise TypeError(
-            f"{symbol} takes values, and an 'ObjectRef' only refers to one: get that first, with "
-            "skate.get(ref)"
-        )
+        raise TypeError(f"{symbol} takes values, and {_ONLY_REFERS}")
 
     return refuse
+
+
+def _no_result(ref: object) -> NoReturn:
+    raise AttributeError(f"'ObjectRef' object has no attribute 'result': {_ONLY_REFERS}")
+
+
+def _no_item(ref: object, key: object) -> NoReturn:
+    raise TypeError(
+        f"[{key!r}] is for values, and {_ONLY_REFERS}; with num_returns=n a task gives several "
+        "references"
+    )
 
 
 # Added here and not in the class, so that type checkers go on to refuse them.
@@ -433,6 +444,8 @@ for _name, _symbol in _SYMBOLS.items():
     setattr(ObjectRef, f"__{_name}__", _needs_the_value(_symbol))
     if _name not in _ORDERS:
         setattr(ObjectRef, f"__r{_name}__", _needs_the_value(_symbol))
+setattr(ObjectRef, "result", property(_no_result))  # noqa: B010
+setattr(ObjectRef, "__getitem__", _no_item)  # noqa: B010
 
 
 def _pickled_elsewhere(ref: ObjectRef[Any]) -> Exception:

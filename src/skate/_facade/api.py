@@ -209,15 +209,26 @@ def _not_refs(given: object) -> Exception:
     if isinstance(given, dict):
         return ValueError(f"{wanted}; got dict: {shown(given)}: write get(list(refs.values()))")
     if not isinstance(given, list):
-        is_many = isinstance(given, (tuple, set)) or hasattr(given, "__next__")
-        hint = "make it a list" if is_many else "what is no reference is a value already"
-        if callable(getattr(given, "result", None)):  # a future, or the response of a handle
-            hint = "wait for it with its result(), or await it"
-        return ValueError(f"{wanted}; got {type(given).__name__}: {shown(given)}: {hint}")
+        return ValueError(
+            f"{wanted}; got {type(given).__name__}: {shown(given)}: {_instead_of(given)}"
+        )
     taken = (ObjectRef, Promised)
     index, item = next((i, x) for i, x in enumerate(given) if not isinstance(x, taken))
     hint = ": flatten nested lists first" if isinstance(item, (list, tuple)) else ""
     return TypeError(f"{wanted}; item {index} is {type(item).__name__}: {shown(item)}{hint}")
+
+
+def _instead_of(given: Any) -> str:
+    """Return what to give to get() instead of what is no reference and no list."""
+    if isinstance(given, tuple) and any(isinstance(part, list) for part in given):
+        return "take one of the lists in it, as in `ready, rest = skate.wait(refs)`"
+    if isinstance(given, (tuple, set)) or hasattr(given, "__next__") or hasattr(given, "tolist"):
+        return "make it a list"
+    if callable(getattr(given, "remote", None)):
+        return "call it first, with .remote(...)"
+    if callable(getattr(given, "result", None)):  # a future, or the response of a handle
+        return "wait for it with its result(), or await it"
+    return "what is no reference is a value already"
 
 
 def put(

@@ -48,7 +48,13 @@ Kernel = tuple["str | list[str] | None", str, object]  # column, Arrow's functio
 
 
 class Count(BuiltinAggregate):
-    """The number of rows, or of rows in which a column is not None."""
+    """The number of rows, or of those that have a value in a column.
+
+    Args:
+        on: The column; without one, rows are counted.
+        ignore_nulls: Whether rows without a value are left out.
+        alias_name: The name of the result; by default `count(column)`.
+    """
 
     kind = "count"
 
@@ -111,6 +117,19 @@ class _Reduction(BuiltinAggregate):
 
 
 class Sum(_Reduction):
+    """The sum of a column.
+
+    Args:
+        on: The column.
+        ignore_nulls: Whether missing values are left out; otherwise one makes the result missing.
+        alias_name: The name of the result; by default `sum(column)`.
+
+    Example:
+        >>> from skate.data.aggregate import Sum
+        >>> skate.data.range(4).aggregate(Sum("id"))
+        {'sum(id)': 6}
+    """
+
     kind = kernel = "sum"
 
 
@@ -134,17 +153,42 @@ class _Extreme(_Reduction):
 
 
 class Min(_Extreme):
+    """The smallest value of a column.
+
+    Args:
+        on: The column.
+        ignore_nulls: Whether missing values are left out; otherwise one makes the result missing.
+        alias_name: The name of the result; by default `min(column)`.
+        zero_factory: Has no effect: no state is needed before the first value.
+    """
+
     kind = kernel = "min"
     pair: Callable[[Any, Any], Any] = staticmethod(min)
 
 
 class Max(_Extreme):
+    """The largest value of a column.
+
+    Args:
+        on: The column.
+        ignore_nulls: Whether missing values are left out; otherwise one makes the result missing.
+        alias_name: The name of the result; by default `max(column)`.
+        zero_factory: Has no effect: no state is needed before the first value.
+    """
+
     kind = kernel = "max"
     pair: Callable[[Any, Any], Any] = staticmethod(max)
 
 
 class AbsMax(_Extreme):
-    """The largest absolute value."""
+    """The largest absolute value of a column.
+
+    Args:
+        on: The column.
+        ignore_nulls: Whether missing values are left out; otherwise one makes the result missing.
+        alias_name: The name of the result; by default `abs_max(column)`.
+        zero_factory: Has no effect: no state is needed before the first value.
+    """
 
     kind = "abs_max"
     kernel = "max"
@@ -162,6 +206,19 @@ class AbsMax(_Extreme):
 
 
 class Mean(BuiltinAggregate):
+    """The mean of a column.
+
+    Args:
+        on: The column.
+        ignore_nulls: Whether missing values are left out; otherwise one makes the result missing.
+        alias_name: The name of the result; by default `mean(column)`.
+
+    Example:
+        >>> from skate.data.aggregate import Mean
+        >>> skate.data.range(4).aggregate(Mean("id"))
+        {'mean(id)': 1.5}
+    """
+
     kind = "mean"
 
     def aggregate_block(self, block: Block) -> Any:
@@ -192,7 +249,15 @@ class Mean(BuiltinAggregate):
 
 
 class Std(BuiltinAggregate):
-    """The standard deviation, with `ddof` as in NumPy."""
+    """The standard deviation of a column.
+
+    Args:
+        on: The column.
+        ddof: What is taken off the number of values that the sum of squares is divided by, as in
+            NumPy: 1 for a sample, 0 for a whole.
+        ignore_nulls: Whether missing values are left out; otherwise one makes the result missing.
+        alias_name: The name of the result; by default `std(column)`.
+    """
 
     kind = "std"
     needs_counts = True
@@ -255,7 +320,14 @@ class Std(BuiltinAggregate):
 
 
 class Quantile(BuiltinAggregate):
-    """The q-quantile, interpolated; the median without `q`."""
+    """A quantile of a column, interpolated; by default the median.
+
+    Args:
+        on: The column.
+        q: The share of the values that are below it.
+        ignore_nulls: Whether missing values are left out; otherwise one makes the result missing.
+        alias_name: The name of the result; by default `quantile(column)`.
+    """
 
     kind = "quantile"
 
@@ -290,8 +362,13 @@ class Quantile(BuiltinAggregate):
 
 
 def check_targets(functions: Sequence[AggregateFn]) -> None:
-    """Raise for aggregations without a column that need one."""
+    """Raise for what is no aggregation, and for those without a column that need one."""
     for function in functions:
+        if not isinstance(function, AggregateFn):
+            raise TypeError(
+                "what is computed is an aggregation of skate.data.aggregate, such as Mean('x'); "
+                f"got {function!r}"
+            )
         if not isinstance(function, BuiltinAggregate) or isinstance(function, Count):
             continue
         if not isinstance(function.on, str):

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 import skate
 from skate.data._api.iterating import Iterating
@@ -61,6 +61,12 @@ class DataIterator(Iterating):
         >>> [row["id"] for row in shard.iter_rows()]
         [0, 1, 2]
     """
+
+    def __iter__(self) -> NoReturn:
+        raise TypeError(
+            "iterate over a part of a dataset with iter_rows(), iter_batches() or "
+            "iter_torch_batches(), which makes the batches of a DataLoader"
+        )
 
     def schema(self) -> Schema | None:
         """Return the names and types of the columns; None if there is no row to see them from."""

@@ -95,8 +95,12 @@ class Deployment:
             init_args: Arguments of the constructor.
             init_kwargs: Named ones.
         """
-        if not callable(target):
-            raise TypeError(f"@serve.deployment takes a class or a function; got {target!r}")
+        is_object = not name and not hasattr(target, "__name__")
+        if is_object or not callable(target):
+            raise TypeError(
+                f"@serve.deployment takes a class or a function; got {target!r}: give the class "
+                "of an object, and its arguments to bind(...)"
+            )
         if not isinstance(name, str):
             raise TypeError(f"the name of a deployment is a string; got {name!r}")
         self._name = name

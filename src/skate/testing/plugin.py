@@ -74,8 +74,8 @@ def _session(request: pytest.FixtureRequest, engine: str) -> Iterator[ClientCont
 
     if skate.is_initialized():
         _refuse(
-            f"skate_{engine} begins a session of its own, but one runs already: end it with "
-            "skate.shutdown(), and ask for one of the fixtures only"
+            f"skate_{engine} begins a session of its own, but one runs already: ask for one of "
+            "the fixtures only, and end by skate.shutdown() what this test or one before it began"
         )
     arguments: dict[str, Any] = {}
     for mark in reversed([*request.node.iter_markers("skate_init")]):  # the closest wins

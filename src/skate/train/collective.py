@@ -13,7 +13,14 @@ def barrier() -> None:
 
 
 def broadcast_from_rank_zero(data: object) -> Any:
-    """Return what rank 0 gives, on all workers. It must be possible to pickle it."""
+    """Return what rank 0 gives, on all workers.
+
+    Args:
+        data: What can be pickled; that of other ranks does not count.
+
+    Raises:
+        RuntimeError: If it is called elsewhere than in a training loop.
+    """
     return _session("broadcast_from_rank_zero()").meet(data)
 
 

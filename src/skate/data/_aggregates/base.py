@@ -24,8 +24,17 @@ SupportsRichComparisonType = TypeVar("SupportsRichComparisonType")
 class AggregateFn:
     """An aggregation of your own, by rows or by blocks.
 
-    `init(key)` is the first state, `accumulate_row(state, row)` or `accumulate_block(state,
-    block)` adds to it, `merge(a, b)` joins two, `finalize(state)` gives the result.
+    Args:
+        init: Returns the first state, given the key of the group.
+        merge: Joins two states.
+        name: The name of the result.
+        accumulate_row: Returns a state with one more row: `accumulate_row(state, row)`.
+        accumulate_block: Returns a state with one more Arrow table, instead of `accumulate_row`.
+        finalize: Returns the result of a state; by default the state itself.
+
+    Raises:
+        ValueError: Unless one of `accumulate_row` and `accumulate_block` is given.
+        TypeError: If the name is no text.
     """
 
     needs_counts = False

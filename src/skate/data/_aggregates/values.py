@@ -28,8 +28,14 @@ _Mode = ListEncodingMode  # inside the class, that name is an attribute, as in R
 
 
 class Unique(BuiltinAggregate):
-    """The distinct values, as a list in order of appearance. `encode_lists` True means the
-    elements of lists, instead of whole lists."""
+    """The distinct values of a column, as a list in order of appearance.
+
+    Args:
+        on: The column.
+        ignore_nulls: Whether missing values are left out.
+        alias_name: The name of the result; by default `unique(column)`.
+        encode_lists: Whether the elements of lists are the values, and not whole lists.
+    """
 
     kind = "unique"
     ListEncodingMode = ListEncodingMode
@@ -68,7 +74,13 @@ class Unique(BuiltinAggregate):
 
 
 class CountDistinct(Unique):
-    """The number of distinct values."""
+    """The number of distinct values of a column.
+
+    Args:
+        on: The column.
+        ignore_nulls: Whether missing values are left out.
+        alias_name: The name of the result; by default `count_distinct(column)`.
+    """
 
     kind = "count_distinct"
 
@@ -109,7 +121,13 @@ class _Counting(BuiltinAggregate):
 
 
 class ValueCounter(_Counting):
-    """`{"values": [...], "counts": [...]}`: how often each value occurs, None included."""
+    """How often each value of a column occurs: `{"values": [...], "counts": [...]}`.
+
+    Args:
+        on: The column.
+        ignore_nulls: Has no effect: None is a value, too.
+        alias_name: The name of the result; by default `value_counter(column)`.
+    """
 
     kind = "value_counter"
     skips_missing = False
@@ -120,8 +138,15 @@ class ValueCounter(_Counting):
 
 
 class ApproximateTopK(_Counting):
-    """The `k` most frequent values, `[{column: value, "count": n}, ...]`. They are counted
-    exactly here, so that `log_capacity`, the size of Ray's sketch, changes nothing."""
+    """The most frequent values of a column: `[{column: value, "count": n}, ...]`.
+
+    Args:
+        on: The column.
+        k: How many.
+        log_capacity: Has no effect: values are counted exactly.
+        alias_name: The name of the result; by default `approx_topk(column)`.
+        encode_lists: Whether the elements of lists are the values, and not whole lists.
+    """
 
     kind = "approx_topk"
 
@@ -143,8 +168,14 @@ class ApproximateTopK(_Counting):
 
 
 class ApproximateQuantile(BuiltinAggregate):
-    """Quantiles, each a value of the column. They are exact here, so that `quantile_precision`,
-    the size of Ray's sketch, changes nothing."""
+    """Quantiles of a column, each one of its values.
+
+    Args:
+        on: The column.
+        quantiles: The shares of the values that are below them.
+        quantile_precision: Has no effect: they are exact.
+        alias_name: The name of the result; by default `approx_quantile(column)`.
+    """
 
     kind = "approx_quantile"
 
@@ -173,7 +204,13 @@ class ApproximateQuantile(BuiltinAggregate):
 
 
 class AsList(BuiltinAggregate):
-    """All values, as a list."""
+    """All values of a column, as a list.
+
+    Args:
+        on: The column.
+        alias_name: The name of the result; by default `list(column)`.
+        ignore_nulls: Whether missing values are left out.
+    """
 
     kind = "list"
 
@@ -202,7 +239,12 @@ class _Percentage(BuiltinAggregate):
 
 
 class MissingValuePercentage(_Percentage):
-    """How many per cent of the values are None or NaN."""
+    """How many per cent of the values of a column are None or NaN.
+
+    Args:
+        on: The column.
+        alias_name: The name of the result; by default `missing_pct(column)`.
+    """
 
     kind = "missing_pct"
 
@@ -215,7 +257,13 @@ class MissingValuePercentage(_Percentage):
 
 
 class ZeroPercentage(_Percentage):
-    """How many per cent of the values are 0; missing ones count as values unless ignored."""
+    """How many per cent of the values of a column are 0.
+
+    Args:
+        on: The column.
+        ignore_nulls: Whether missing values are left out; otherwise they count as values.
+        alias_name: The name of the result; by default `zero_pct(column)`.
+    """
 
     kind = "zero_pct"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from skate._core.argument_checks import shown
 from skate._core.plain_errors import methods_failing_plainly
 from skate.data._api.base import Core, check_blocks, check_least, check_unused
 from skate.data._execution.exchange import (
@@ -18,6 +19,7 @@ from skate.data._execution.exchange import (
 )
 from skate.data._execution.joins import JOINS, Join, check_same_keys
 from skate.data._execution.mixing import Mix, MixStoppingCondition, check_weights
+from skate.data._plan import nodes as plan
 from skate.data._plan.seeds import RandomSeedConfig, numpy_seed
 from skate.data._relational.sql import SELF, queried
 from skate.data.grouped_data import GroupedData, GroupTogether
@@ -40,7 +42,7 @@ class Combining(Core):
             >>> skate.data.range(2).union(skate.data.range(1)).take_all()
             [{'id': 0}, {'id': 1}, {'id': 0}]
         """
-        return self._with(Union((self._plan, *(dataset._plan for dataset in other))))
+        return self._with(Union(self._plans_with(other, "union")))
 
     def zip(self, *other: Dataset) -> Dataset:
         """Put the rows of datasets side by side.
@@ -56,7 +58,18 @@ class Combining(Core):
             >>> skate.data.range(2).zip(skate.data.range(2)).take_all()
             [{'id': 0, 'id_1': 0}, {'id': 1, 'id_1': 1}]
         """
-        return self._with(Zip((self._plan, *(dataset._plan for dataset in other))))
+        return self._with(Zip(self._plans_with(other, "zip")))
+
+    def _plans_with(self, others: tuple[object, ...], method: str) -> tuple[plan.Node, ...]:
+        from skate.data.dataset import Dataset
+
+        for other in others:
+            if not isinstance(other, Dataset):
+                raise TypeError(
+                    f"{method} takes datasets, one after the other, as in a.{method}(b, c); got "
+                    f"{shown(other)}; from_items(), from_pandas() and the like make one of values"
+                )
+        return self._plan, *(other._plan for other in others if isinstance(other, Dataset))
 
     def join(
         self,

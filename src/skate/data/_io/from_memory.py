@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 import skate
+from skate._core.argument_checks import shown
 from skate._core.optional_imports import try_import
 from skate.data._api.base import blocks_wanted, tasks_wanted
 from skate.data._arrow.blocks import (
@@ -153,6 +154,9 @@ def from_numpy(ndarrays: object) -> MaterializedDataset:
         ndarrays: An array, one row per entry of its first axis, in the column `data`; several, one
             after the other; or a dictionary of arrays, in columns of these names.
 
+    Raises:
+        ValueError: If one of them is a single number.
+
     Example:
         >>> import numpy as np
         >>> skate.data.from_numpy(np.array([5, 6])).take_all()
@@ -163,6 +167,11 @@ def from_numpy(ndarrays: object) -> MaterializedDataset:
         return _of_blocks("FromNumpy", [block_of_batch(columns)])
     arrays = ndarrays if isinstance(ndarrays, (list, tuple)) else [ndarrays]
     copies = [np.array(to_array(array)) for array in arrays]
+    if any(copy.ndim == 0 for copy in copies):
+        raise ValueError(
+            f"from_numpy takes an array, or a list of arrays; got {shown(ndarrays)}: make one "
+            "array of numbers, with np.array(numbers), or use from_items(numbers)"
+        )
     blocks = [pa.table({"data": column_of_array(copy)}) for copy in copies]
     return _of_blocks("FromNumpy", blocks)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -17,6 +18,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from skate._core import notices
+from skate._core.nearest import nearest_names
 from skate._core.optional_imports import try_import
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -76,10 +78,9 @@ def resolve(path: PathLike, filesystem: object = None) -> tuple[pafs.FileSystem,
         return _s3(text)
     if scheme in _WEB:
         return _fsspec(scheme), text
-    try:
+    with suppress(pa.ArrowInvalid):
         return pafs.FileSystem.from_uri(text)  # type: ignore[no-any-return]
-    except pa.ArrowInvalid:
-        return _fsspec(scheme), text.split("://", 1)[1]
+    return _fsspec(scheme), text.split("://", 1)[1]
 
 
 def _on_given(text: str) -> str:
@@ -97,7 +98,18 @@ def _as_arrow(filesystem: object) -> pafs.FileSystem:
 
 def _fsspec(scheme: str) -> pafs.FileSystem:
     fsspec = try_import("fsspec", "data")
+    if scheme not in fsspec.available_protocols():
+        raise ValueError(_unknown_scheme(scheme, fsspec.available_protocols()))
     return pafs.PyFileSystem(pafs.FSSpecHandler(fsspec.filesystem(scheme)))
+
+
+def _unknown_scheme(scheme: str, known: Iterable[str]) -> str:
+    near = nearest_names(scheme, known, 1)
+    meant = f" (did you mean {near[0]}://?)" if near else ""
+    return (
+        f"there is no file system for {scheme}://{meant}; known are those of Arrow and fsspec, "
+        "such as s3, gs, abfs, hdfs and https, and a path without :// is on this machine"
+    )
 
 
 def _s3(uri: str) -> tuple[pafs.FileSystem, str]:

@@ -90,6 +90,12 @@ class DeploymentResponse(Response, Promised):
         request: The call, which is made by a handle.
     """
 
+    def __getitem__(self, key: object) -> NoReturn:
+        raise TypeError(
+            f"[{key!r}] is for results, and a DeploymentResponse only stands for one: take its "
+            "result(), or await it"
+        )
+
     def result(self, timeout_s: float | None = None, *, _skip_asyncio_check: bool = False) -> Any:
         """Wait for the result, and return it or raise its error.
 

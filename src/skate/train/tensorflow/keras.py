@@ -16,10 +16,14 @@ try_import("tensorflow", "tensorflow")
 
 
 class ReportCheckpointCallback(Reporting):
-    """Reports what Keras logs, and saves the model, at events such as "epoch_end".
+    """Report what Keras logs, and save the model, at events of its training.
 
-    `metrics`: names to report, or a dictionary of names to report by names that Keras uses; by
-    default all. A checkpoint never comes without metrics.
+    Args:
+        checkpoint_on: The event, or several, at which a checkpoint is reported, as "epoch_end". It
+            never comes without metrics.
+        report_metrics_on: The event, or several, at which metrics are reported.
+        metrics: Names to report, or a dictionary of names to report by names that Keras uses; by
+            default all.
     """
 
     def __init__(
