@@ -65,7 +65,7 @@ class InlineStream:
         if error is not None:
             self._objects.fail(last, error)
             self._items.append(last)
-        if error is None or isinstance(error, TaskError):  # told by the last item, and only there
+        if _is_told_by_items(error):
             self._objects.store(owner, dumps(None))
         else:
             self._objects.fail(owner, error)
@@ -162,3 +162,10 @@ class InlineStream:
         with self._objects.changed:
             self._callbacks.append((index, callback))
         self._call_back()
+
+
+def _is_told_by_items(error: SkateError | None) -> bool:
+    """Return whether the end of a stream is no error by itself."""
+    if isinstance(error, TaskCancelledError):
+        return False
+    return error is None or isinstance(error, TaskError)
