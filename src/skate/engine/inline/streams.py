@@ -65,7 +65,7 @@ class InlineStream:
         if error is not None:
             self._objects.fail(last, error)
             self._items.append(last)
-        if _is_told_by_items(error):
+        if error is None or _is_told_by_items(error):
             self._objects.store(owner, dumps(None))
         else:
             self._objects.fail(owner, error)
@@ -164,8 +164,6 @@ class InlineStream:
         self._call_back()
 
 
-def _is_told_by_items(error: SkateError | None) -> bool:
-    """Return whether the end of a stream is no error by itself."""
-    if isinstance(error, TaskCancelledError):
-        return False
-    return error is None or isinstance(error, TaskError)
+def _is_told_by_items(error: SkateError) -> bool:
+    """Return whether the last item is that error, and the end of the stream none."""
+    return isinstance(error, TaskError) and not isinstance(error, TaskCancelledError)
