@@ -295,3 +295,10 @@ def test_rays_names_are_ours() -> None:
     for name in exceptions.__all__:
         assert issubclass(getattr(exceptions, name), SkateError)
         assert getattr(exceptions, name).__name__ in str(exceptions.__doc__)
+
+
+def test_a_taken_name_of_a_group_is_of_both_kinds_and_travels() -> None:
+    error = pickle.loads(pickle.dumps(exceptions.PlacementGroupExistsError("taken")))
+    assert isinstance(error, ValueError)
+    assert isinstance(error, exceptions.SkateSystemError)
+    assert (error.name, str(error)) == ("taken", "a placement group named 'taken' exists already")

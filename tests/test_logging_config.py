@@ -55,6 +55,14 @@ def test_the_first_record_is_about_the_session(capsys: pytest.CaptureFixture[str
     assert "-- a session began, with 3 CPUs job_id=" in line
 
 
+def test_a_format_of_its_own_is_seen_from_the_beginning(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with skate.init(engine="inline", num_cpus=3, logging_format="skate says: %(message)s"):
+        pass
+    assert capsys.readouterr().err == "skate says: a session began, with 3 CPUs\n"
+
+
 def test_fields_of_a_dictionary_are_shown_by_their_own_names(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -779,6 +779,9 @@ class PlacementGroupExistsError(SkateSystemError, ValueError):
         super().__init__(f"a placement group named {name!r} exists already")
         self.name = name
 
+    def __str__(self) -> str:
+        return str(self.client_exc)  # it is no fault of the system, whatever its kind
+
     def __reduce__(self) -> tuple[type, tuple[str]]:
         return type(self), (self.name,)
 

@@ -870,6 +870,18 @@ def test_a_pool_takes_one_value_for_a_list_of_one() -> None:
         assert list(pool.imap(abs, -3)) == [3]
 
 
+def test_a_pool_has_a_cpu_per_process() -> None:
+    import ray
+    from ray.util.multiprocessing import Pool
+
+    with pytest.raises(ValueError, match=r"CPUs, 2; got 3: begin with ray\.init\(num_cpus=3\)"):
+        Pool(3)
+    ray.shutdown()
+    with Pool(3) as pool:
+        assert ray.cluster_resources()["CPU"] == 3
+        assert pool.map(abs, [-1]) == [1]
+
+
 def test_objects_are_counted_for_those_who_look_for_leaks() -> None:
     import ray
 

@@ -519,3 +519,24 @@ def test_a_task_can_ask_whether_it_is_cancelled(flag):
         return skate.get_runtime_context().is_canceled()
 
     assert skate.get(ask.remote()) is False
+
+
+@parallel
+def test_what_an_async_method_makes_of_its_cancellation_does_not_count(flag):
+    started = flag("started")
+
+    @skate.remote
+    class Actor:
+        async def wait(self):
+            started.set()
+            try:
+                await asyncio.sleep(600)
+            except asyncio.CancelledError:
+                raise ValueError("something else") from None
+
+    actor = Actor.remote()
+    ref = actor.wait.remote()
+    started.wait()
+    skate.cancel(ref)
+    with pytest.raises(skate.exceptions.TaskCancelledError):
+        skate.get(ref, timeout=60)

@@ -109,6 +109,21 @@ def test_an_error_is_told_by_the_last_item_only():
         skate.get(next(stream))
 
 
+@pytest.mark.engines("local", "ray")
+def test_the_end_of_a_cancelled_stream_is_that_error():
+    @skate.remote
+    def endless():
+        while True:
+            yield 1
+            time.sleep(0.05)
+
+    stream = endless.remote()
+    assert skate.get(next(stream), timeout=60) == 1
+    skate.cancel(stream)
+    with pytest.raises(skate.exceptions.TaskCancelledError):
+        skate.get(stream.completed(), timeout=60)
+
+
 def test_the_end_of_a_stream_can_be_waited_for():
     stream = count.remote(2)
     skate.get(stream.completed())

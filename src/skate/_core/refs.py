@@ -376,7 +376,7 @@ class ObjectRefGenerator(Generic[T_co]):
         """Return a reference that is ready when the task has ended.
 
         Its value is None, also after an exception in the task, which is the last item; when the
-        worker or actor died, it is that error.
+        task was cancelled, or its worker or actor died, it is that error.
         """
         return self._generator_ref
 

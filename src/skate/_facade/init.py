@@ -191,7 +191,7 @@ def init(
     with offered as show:
         started = _start(wanted, ignore_reinit_error, tracing)
         show(started)
-    if job.sets_up_logging and started is not before:
+    if (job.sets_up_logging or logging_format) and started is not before:
         logging_setup.say_what_began(started)
     return ClientContext(started)
 

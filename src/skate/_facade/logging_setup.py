@@ -75,15 +75,16 @@ def configure_own(level: int | str | None, format: str | None) -> None:
     they are given."""
     if level is None and format is None:
         return
+    if level is None:
+        level = "INFO"  # who has a format in mind wants to see records
     import logging
 
     logger = logging.getLogger("ray" if ray_is_skate() else "skate")
-    if level is not None:
-        try:
-            logger.setLevel(level.upper() if isinstance(level, str) else level)
-        except (TypeError, ValueError):
-            allowed = 'the name of a level, as "INFO", or its number'
-            raise wrong_value("log_level", level, allowed) from None
+    try:
+        logger.setLevel(level.upper() if isinstance(level, str) else level)
+    except (TypeError, ValueError):
+        allowed = 'the name of a level, as "INFO", or its number'
+        raise wrong_value("log_level", level, allowed) from None
     if format is not None:
         handler = logging.StreamHandler()
         try:

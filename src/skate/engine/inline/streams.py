@@ -65,7 +65,7 @@ class InlineStream:
         if error is not None:
             self._objects.fail(last, error)
             self._items.append(last)
-        if error is None or isinstance(error, TaskError):  # told by the last item, and only there
+        if error is None or _is_told_by_items(error):
             self._objects.store(owner, dumps(None))
         else:
             self._objects.fail(owner, error)
@@ -162,3 +162,8 @@ class InlineStream:
         with self._objects.changed:
             self._callbacks.append((index, callback))
         self._call_back()
+
+
+def _is_told_by_items(error: SkateError) -> bool:
+    """Return whether the last item is that error, and the end of the stream none."""
+    return isinstance(error, TaskError) and not isinstance(error, TaskCancelledError)

@@ -238,10 +238,10 @@ class _Lane:
                     execution.answers.give(work, value, start)
             except BaseException as error:
                 if not execution.ends_actor(work, error):
-                    if not isinstance(error, asyncio.CancelledError):
-                        execution.answers.fail(work, error, start)
-                    elif work.id in execution.cancelled:
+                    if work.id in execution.cancelled:  # whatever it has made of that
                         execution.answers.interrupted(work, start, error.__traceback__)
+                    elif not isinstance(error, asyncio.CancelledError):
+                        execution.answers.fail(work, error, start)
                     else:
                         raise
         self.plan_flush()

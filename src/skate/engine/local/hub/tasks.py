@@ -151,8 +151,13 @@ class TaskLifecycle:
         if task.actor is not None and not task.method:
             self._events.construction_failed(task.actor, error)
         elif entry is not None and entry.stream is not None:
-            self._streaming.add_error(entry.stream, error)  # which is told there, and only there
-            self._values.complete_with_none(id)
+            if task.cancelled:
+                self._values.fail_from_now_on(id, error)  # the last item will be that error, too
+            else:
+                self._streaming.add_error(
+                    entry.stream, error
+                )  # which is told there, and only there
+                self._values.complete_with_none(id)
         else:
             for each in task.return_ids:  # several, where the last retry of such a task failed
                 self._values.complete(each, FAILED, error)
