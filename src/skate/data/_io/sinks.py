@@ -219,10 +219,10 @@ class UniqueNames(FilenameProvider):
         name = name_of_block(self._names, block, write_uuid, task_index, block_index)
         if write_uuid not in name:
             raise ValueError(
-                f"Write UUID {write_uuid!r} is missing from filename template {name!r}. This could "
-                "result in files being overwritten by a later write. Modify your FileNameProvider "
-                "implementation: its names have `write_uuid` in them, unless you write with "
-                "mode='overwrite'"
+                f"Write UUID {write_uuid!r} is missing from filename template {name!r}. "
+                "This could result in files being overwritten by a later write. Modify your "
+                "FileNameProvider implementation: its names have `write_uuid` in them, unless you "
+                "write with mode='overwrite'"
             )
         return name
 
