@@ -363,7 +363,7 @@ class Preprocessor:
             ValueError: If it is not what `serialize` gives.
         """
         magic = Preprocessor.MAGIC_CLOUDPICKLE
-        if not isinstance(serialized, bytes) or not serialized.startswith(magic):
+        if serialized[: len(magic)] != magic:  # text is unequal too
             raise ValueError(f"expected what Preprocessor.serialize gave; got {serialized[:20]!r}")
         content = cloudpickle.loads(serialized[len(magic) :])
         if content["format"] > Preprocessor.SERIALIZER_FORMAT_VERSION:

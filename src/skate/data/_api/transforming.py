@@ -88,7 +88,7 @@ class Transforming(Core):
         udf = UserFunction(
             fn, fn_args or (), fn_kwargs, fn_constructor_args or (), fn_constructor_kwargs
         )
-        step = MapRows(udf, f"Map({udf.name})", self.context.has_plain_rows())
+        step = MapRows(udf, f"Map({udf.name})", self._context.has_plain_rows())
         return self._mapped(
             step, step.name, udf, compute, concurrency, remote_args, keeps_rows=True
         )
@@ -159,7 +159,7 @@ class Transforming(Core):
         label = own if isinstance(own, str) else f"MapBatches({udf.name})"
         step = MapBatches(
             udf, label, batch_size, check_format(batch_format), zero_copy_batch,
-            self.context.has_plain_rows(),
+            self._context.has_plain_rows(),
         )  # fmt: skip
         return self._mapped(
             step, label, udf, compute, concurrency, remote_args,
@@ -198,7 +198,7 @@ class Transforming(Core):
         udf = UserFunction(
             fn, fn_args or (), fn_kwargs, fn_constructor_args or (), fn_constructor_kwargs
         )
-        step = FlatMapRows(udf, f"FlatMap({udf.name})", self.context.has_plain_rows())
+        step = FlatMapRows(udf, f"FlatMap({udf.name})", self._context.has_plain_rows())
         return self._mapped(step, step.name, udf, compute, concurrency, remote_args)
 
     @showing_keywords(STEP, open_ended=True)
