@@ -214,6 +214,7 @@ class TestPlainValuesFromFunctions:
             rows.flat_map(lambda row: [row["id"]]),
             rows.map_batches(lambda batch: [1, 2]),
             rows.map_batches(lambda batch: batch["id"]),
+            rows.groupby("id").map_groups(lambda group: [1]),
         ):
             with pytest.raises(ValueError, match=r"not allowed.*\{'item': value\}"):
                 wrong.take_all()

@@ -31,7 +31,14 @@ from skate.data._execution.bundles import Bundle, BundleBuffer, bundle_of, table
 from skate.data._execution.dividing import Division, Undivided
 from skate.data._execution.exchange import Repartition, beside, by_engine, by_ranges
 from skate.data._execution.partitions import Divisions, Gathering, Side
-from skate.data._execution.transforms import blame, block_limit, copied, joined, portions
+from skate.data._execution.transforms import (
+    blame,
+    block_limit,
+    check_named,
+    copied,
+    joined,
+    portions,
+)
 from skate.data._execution.udf import FunctionError, UserFunction
 from skate.data._expressions.expression import Expr
 from skate.data._expressions.steps import set_column
@@ -257,10 +264,13 @@ class MapGroups:
     keys: tuple[str, ...]
     batch_format: str
     zero_copy_batch: bool = True
+    plain_rows: bool = True
 
     def __call__(self, blocks: Iterator[Block]) -> Iterator[Block]:
         for block in blocks:
             for outputs in portions(self._outputs(block), block_limit(), every=1):
+                for output in () if self.plain_rows else outputs:
+                    check_named(output, self.name)
                 yield joined(outputs, block)
 
     def _outputs(self, block: Block) -> Iterator[Any]:
@@ -369,7 +379,10 @@ class GroupedData:
         )
         together = GroupTogether((self._dataset._plan,), self._keys, self._blocks)
         format_ = "pandas" if batch_format in DEFAULT_FORMATS else check_format(batch_format)
-        step = MapGroups(udf, f"MapGroups({udf.name})", self._keys, format_, zero_copy_batch)
+        step = MapGroups(
+            udf, f"MapGroups({udf.name})", self._keys, format_, zero_copy_batch,
+            self._dataset.context.has_plain_rows(),
+        )  # fmt: skip
         return self._dataset._with(together)._mapped(
             step, step.name, udf, compute, concurrency, remote_args
         )

@@ -187,7 +187,7 @@ class _RowStep(ABC):
         for block in blocks:
             for rows in portions(self._blamed(rows_of(block, plain=False)), block_limit()):
                 if not self.plain_rows and not isinstance(rows[0], Mapping):
-                    raise _no_plain_rows(rows[0], self.name)
+                    raise _plain_values_error(rows[0], self.name)
                 yield block_of_rows(rows)
 
     def _blamed(self, rows: Iterator[object]) -> Iterator[Any]:
@@ -246,8 +246,13 @@ class FilterRows:
             yield block.filter(pa.array(keep, pa.bool_()))
 
 
-def _no_plain_rows(value: object, operator: str) -> ValueError:
-    """Return the error of a function that gives plain values to a program that `import ray`."""
+def check_named(output: Batch, operator: str) -> None:
+    """Raise if a function gave a batch of plain values, where rows have to be dictionaries."""
+    if isinstance(output, (list, np.ndarray)):
+        raise _plain_values_error(output, operator)
+
+
+def _plain_values_error(value: object, operator: str) -> ValueError:
     return ValueError(
         f"Error validating {_shortened(value)}: {operator} returned a {type(value).__name__}, and "
         "Standalone Python objects are not allowed by Ray: give them a name, as "
@@ -317,8 +322,8 @@ class MapBatches:
         if _has_arrays(output):
             return output
         with self._noting_returned():
-            if not self.plain_rows and isinstance(output, (list, np.ndarray)):
-                raise _no_plain_rows(output, self.name)
+            if not self.plain_rows:
+                check_named(output, self.name)
             return block_of_batch(output, block)
 
     @contextmanager

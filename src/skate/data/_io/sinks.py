@@ -221,8 +221,8 @@ class UniqueNames(FilenameProvider):
         name = name_of_block(self._names, block, write_uuid, task_index, block_index)
         if write_uuid not in name:
             raise ValueError(
-                f"Write UUID {write_uuid!r} is missing from the file name {name!r}, so that a "
-                "later write would replace the file: let the FilenameProvider put `write_uuid` "
+                f"Write UUID {write_uuid!r} is missing from filename template {name!r}, so that "
+                "a later write would replace the file: let the FilenameProvider put `write_uuid` "
                 "into its names, or write with mode='overwrite'"
             )
         return name

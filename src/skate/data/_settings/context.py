@@ -80,7 +80,8 @@ class DataContext(RaySettings, UnsupportedSettings):
         enable_tensor_extension_casting: Whether tensors in frames of pandas are arrays in cells;
             otherwise each column of them is a `TensorArray`.
         plain_rows: Whether rows that are no dictionaries come back from take and iter_rows as they
-            are, and not as `{"item": value}`; None: not in programs that `import ray`.
+            are, and not as `{"item": value}`, and whether functions may return them; None: not in
+            programs that `import ray`.
         execution_options: How datasets are executed.
 
     Ray's settings that would change results raise unless they have their defaults:
@@ -173,7 +174,8 @@ class DataContext(RaySettings, UnsupportedSettings):
     `TensorArray`."""
     plain_rows: bool | None = None
     """True: rows that are no dictionaries come back from take and iter_rows as they are. False: as
-    `{"item": value}`, as maps see them. None: False in programs that `import ray`."""
+    `{"item": value}`, as maps see them, and functions must return dictionaries. None: False in
+    programs that `import ray`."""
     execution_options: ExecutionOptions = field(default_factory=ExecutionOptions)
     _config: dict[str, Any] = field(default_factory=dict)
 
