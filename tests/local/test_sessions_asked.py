@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from skate.engine import sessions as sessions_module
 from skate.engine.local.inspection.traces import SOCKET_PREFIX
 from skate.engine.sessions import NoAnswerError, Session
 from tests.support import PATIENCE
@@ -43,3 +44,14 @@ def test_half_an_answer_is_none(cut_short: Session) -> None:
 
 def test_half_an_answer_of_a_worker_hides_no_other(cut_short: Session) -> None:
     assert cut_short.under_way() == {}
+
+
+def test_a_process_of_another_user_is_not_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions_module, "is_own_process", lambda connection: False)
+    with socket.socket(socket.AF_UNIX) as theirs:
+        theirs.bind(str(tmp_path / f"{SOCKET_PREFIX}{os.getpid()}"))
+        theirs.listen()
+        with pytest.raises(NoAnswerError, match="not this user's"):
+            Session(os.getpid(), str(tmp_path)).ask("news", timeout=PATIENCE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import pickle
 import socket
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from skate.serve._http import socket_folder
+from skate.serve._http import control_socket, socket_folder
 from skate.serve._http.control_socket import ControlSocket, ask
 from skate.serve.exceptions import SkateServeError
 from tests.support import PATIENCE
@@ -106,3 +107,30 @@ def test_only_private_folders_are_asked(tmp_path: Path) -> None:
         stranger.bind(f"\0skate-serve-{os.getuid()}-{PORT}")
         stranger.listen()
         assert asked(lambda _: ask(PORT, "names")) == ["a"]
+
+
+def test_who_is_another_user_hears_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its question may hold a pickle."""
+    monkeypatch.setattr(control_socket, "is_own_process", lambda connection: False)
+
+    def question(where: str) -> bytes:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(f"{where}/control-{PORT}")
+            with contextlib.suppress(ConnectionError):
+                connection.sendall(b'["names", []]')
+                connection.shutdown(socket.SHUT_WR)
+                return connection.recv(1000)
+        return b""
+
+    assert asked(question) == b""
+
+
+def test_another_user_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control_socket, "is_own_process", lambda connection: False)
+
+    def question(_: str) -> str:
+        with pytest.raises(ConnectionError, match="of yours"):
+            ask(PORT, "names")
+        return "refused"
+
+    assert asked(question) == "refused"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import socket
 from typing import Any
 
 import pytest
 
-from skate.serve._http import fd_passing, peer, port_owner
+from skate.serve._http import fd_passing, peer, port_owner, socket_folder
 from skate.serve._http.port_owner import PortOwner
 from skate.serve.config import HTTPOptions
 from tests.serve.http.shared_port import (
@@ -225,3 +226,30 @@ def test_a_replica_that_joins_again_hears_of_routes_as_before(turns: int) -> Non
                     await asyncio.sleep(0.01)
 
     asyncio.run(asyncio.wait_for(main(), PATIENCE))
+
+
+def test_nobody_gives_descriptors_to_another_user_or_takes_theirs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fd_passing, "is_own_process", lambda connection: False)
+    taken: list[bytes] = []
+
+    @on_a_loop
+    async def test() -> None:
+        mailbox = fd_passing.DescriptorMailbox(
+            socket_folder.make_folder(), lambda message, _: taken.append(message)
+        )
+        try:
+            with pytest.raises(PermissionError, match="another user"):
+                fd_passing.send(mailbox.address, b"ours")
+            with fd_passing._new_socket() as theirs:
+                theirs.connect(mailbox.address)
+                theirs.setblocking(False)
+                with contextlib.suppress(ConnectionError):  # it hangs up
+                    theirs.send(b"wtheirs")
+                    assert await asyncio.get_running_loop().sock_recv(theirs, 1) == b""
+        finally:
+            mailbox.close()
+
+    test()
+    assert taken == []
