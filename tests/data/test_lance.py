@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 
 import lance
@@ -14,6 +15,12 @@ from skate.data import SaveMode
 from skate.data._arrow.foreign import UntrustedPickleError
 from skate.data._io.file_writers import OutputExistsError
 from tests.data.hostile_files import Payload
+
+pytestmark = pytest.mark.usefixtures("engine")
+
+# Lance's own threads begin with its first use, and stay: before any session looks what is there.
+with contextlib.suppress(ValueError):
+    lance.dataset("no such table")
 
 ROWS = [{"n": n, "s": "abcdefghij"[n]} for n in range(10)]
 

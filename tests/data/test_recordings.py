@@ -14,6 +14,8 @@ from skate.data._io.read import file_options
 from skate.data.sources.files import UnreadableFileError
 from skate.data.sources.recordings import VideoSource
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 RATE = 8000
 
 

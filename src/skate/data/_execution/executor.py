@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import blake2b
 from math import inf, isinf
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from skate._core.errors import as_of_a_task, without_own_frames
 from skate._core.live_rows import announce
@@ -53,6 +52,9 @@ from skate.data._plan.static_schema import static_schema
 from skate.data._relational.runs import Collected, Relational, with_runs
 from skate.data._relational.scans import is_scan
 from skate.data._settings.context import DataContext
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 SMALL_LIMIT = 10_000  # rows; up to here the next file is read only when it is needed
 
@@ -102,11 +104,10 @@ def _executed(
         progress.close()
 
 
-@contextmanager
-def _as_a_task(name: str) -> Iterator[None]:
-    """Raise errors of what this process does as if a task had done it."""
+def _as_a_task(name: str, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Return what `work` returns; its errors are as if a task had done it."""
     try:
-        yield
+        return work(*args, **kwargs)
     except Exception as error:
         raise as_of_a_task(error, name) from None
 
@@ -187,8 +188,7 @@ class PlanExecution:
 
     def _relational(self, node: Relational, above: list[plan.Map]) -> Iterator[Bundle]:
         inputs = [child if is_scan(child) else self._collected(child) for child in node.inputs]
-        with _as_a_task(node.name):
-            answer = node.answer(inputs, self.context)
+        answer = _as_a_task(node.name, node.answer, inputs, self.context)
         if answer is None:
             rest = node.over(inputs)
             for each in above:
@@ -204,14 +204,12 @@ class PlanExecution:
         inputs = [self._collected(child) for child in node.inputs]
         size = sum(each.size for each in inputs)
         if not any(each.rows for each in inputs) or not is_divided(size, self.context):
-            with _as_a_task(node.name):
-                answer = node.in_memory(inputs)
+            answer = _as_a_task(node.name, node.in_memory, inputs)
             done = Meter(self.stats.stage(node.name, "driver")).output(answer)
             yield from self._staged(done, fuse(above))
             return
         divided = self.stats.stage(f"{node.name}[divide]", "tasks")
-        with _as_a_task(node.name):
-            exchange = Partitions(node, inputs, self.context)
+        exchange = _as_a_task(node.name, Partitions, node, inputs, self.context)
         head = Fused([exchange.finish], [node.name], TaskPoolStrategy(), {})
         yield from self._staged(exchange.parts(divided), fuse(above, head))
 
