@@ -43,11 +43,12 @@ class SimpleImputer(ColumnPreprocessor):
     Raises:
         ValueError: If there is no such strategy, or "constant" comes without a `fill_value`.
 
-    >>> import skate.data
-    >>> from skate.data.preprocessors import SimpleImputer
-    >>> ages = skate.data.from_items([{"age": 20.0}, {"age": None}, {"age": 40.0}])
-    >>> SimpleImputer(["age"]).fit_transform(ages).take_all()
-    [{'age': 20.0}, {'age': 30.0}, {'age': 40.0}]
+    Example:
+        >>> import skate.data
+        >>> from skate.data.preprocessors import SimpleImputer
+        >>> ages = skate.data.from_items([{"age": 20.0}, {"age": None}, {"age": 40.0}])
+        >>> SimpleImputer(["age"]).fit_transform(ages).take_all()
+        [{'age': 20.0}, {'age': 30.0}, {'age': 40.0}]
     """
 
     strategy: str

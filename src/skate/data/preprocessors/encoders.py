@@ -66,11 +66,12 @@ class OrdinalEncoder(ColumnPreprocessor):
         output_columns: Names of the results, as many as `columns`; by default the results replace
             the columns.
 
-    >>> import skate.data
-    >>> from skate.data.preprocessors import OrdinalEncoder
-    >>> sizes = skate.data.from_items([{"size": "s"}, {"size": "l"}])
-    >>> OrdinalEncoder(["size"]).fit_transform(sizes).take_all()
-    [{'size': 1}, {'size': 0}]
+    Example:
+        >>> import skate.data
+        >>> from skate.data.preprocessors import OrdinalEncoder
+        >>> sizes = skate.data.from_items([{"size": "s"}, {"size": "l"}])
+        >>> OrdinalEncoder(["size"]).fit_transform(sizes).take_all()
+        [{'size': 1}, {'size': 0}]
     """
 
     encode_lists: bool
@@ -106,11 +107,13 @@ class OneHotEncoder(ColumnPreprocessor):
         output_columns: Names of the results, as many as `columns`; by default the results replace
             the columns.
 
-    >>> import skate.data
-    >>> from skate.data.preprocessors import OneHotEncoder
-    >>> sizes = skate.data.from_items([{"size": "s"}, {"size": "l"}])
-    >>> [row["size"].tolist() for row in OneHotEncoder(["size"]).fit_transform(sizes).take_all()]
-    [[0, 1], [1, 0]]
+    Example:
+        >>> import skate.data
+        >>> from skate.data.preprocessors import OneHotEncoder
+        >>> sizes = skate.data.from_items([{"size": "s"}, {"size": "l"}])
+        >>> rows = OneHotEncoder(["size"]).fit_transform(sizes).take_all()
+        >>> [row["size"].tolist() for row in rows]
+        [[0, 1], [1, 0]]
     """
 
     _lists = False

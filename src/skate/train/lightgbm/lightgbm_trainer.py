@@ -93,45 +93,48 @@ class LightGBMTrainer(BoostingTrainer):
         dmatrix_params: Without a loop: options of the library's tables, by dataset.
         train_kwargs: Without a loop: what else goes to the library's `train`.
 
-    >>> import skate.data
-    >>> from skate.train import RunConfig, ScalingConfig
-    >>> from skate.train.lightgbm import LightGBMTrainer
-    >>> rows = skate.data.from_items([{"x": x, "y": 2.0 * x} for x in range(100)])
-    >>> trainer = LightGBMTrainer(
-    ...     params={"objective": "l2", "verbosity": -1},
-    ...     label_column="y",
-    ...     datasets={"train": rows},
-    ...     scaling_config=ScalingConfig(num_workers=2),
-    ...     run_config=RunConfig(verbose=0),
-    ... )
-    >>> LightGBMTrainer.get_model(trainer.fit().checkpoint).current_iteration()
-    10
+    Example:
+        >>> import skate.data
+        >>> from skate.train import RunConfig, ScalingConfig
+        >>> from skate.train.lightgbm import LightGBMTrainer
+        >>> rows = skate.data.from_items([{"x": x, "y": 2.0 * x} for x in range(100)])
+        >>> trainer = LightGBMTrainer(
+        ...     params={"objective": "l2", "verbosity": -1},
+        ...     label_column="y",
+        ...     datasets={"train": rows},
+        ...     scaling_config=ScalingConfig(num_workers=2),
+        ...     run_config=RunConfig(verbose=0),
+        ... )
+        >>> LightGBMTrainer.get_model(trainer.fit().checkpoint).current_iteration()
+        10
 
     Or with a loop, which boosts as it likes and reports by a callback:
 
-    >>> def loop(config):
-    ...     import lightgbm
-    ...     from skate import train
-    ...     from skate.train.lightgbm import TrainReportCallback, get_network_params
-    ...
-    ...     frame = train.get_dataset_shard("train").materialize().to_pandas()
-    ...     table = lightgbm.Dataset(frame[["x"]], label=frame["y"])
-    ...     params = {
-    ...         **config,
-    ...         "tree_learner": "data_parallel",
-    ...         "pre_partition": True,
-    ...         **get_network_params(),
-    ...     }
-    ...     lightgbm.train(params, table, valid_sets=[table], callbacks=[TrainReportCallback()])
-    >>> trainer = LightGBMTrainer(
-    ...     loop,
-    ...     train_loop_config={"objective": "l2", "verbosity": -1},
-    ...     datasets={"train": rows},
-    ...     scaling_config=ScalingConfig(num_workers=2),
-    ...     run_config=RunConfig(verbose=0),
-    ... )
-    >>> trainer.fit().checkpoint is None
-    False
+    Example:
+        >>> def loop(config):
+        ...     import lightgbm
+        ...     from skate import train
+        ...     from skate.train.lightgbm import TrainReportCallback, get_network_params
+        ...
+        ...     frame = train.get_dataset_shard("train").materialize().to_pandas()
+        ...     table = lightgbm.Dataset(frame[["x"]], label=frame["y"])
+        ...     params = {
+        ...         **config,
+        ...         "tree_learner": "data_parallel",
+        ...         "pre_partition": True,
+        ...         **get_network_params(),
+        ...     }
+        ...     reporting = [TrainReportCallback()]
+        ...     lightgbm.train(params, table, valid_sets=[table], callbacks=reporting)
+        >>> trainer = LightGBMTrainer(
+        ...     loop,
+        ...     train_loop_config={"objective": "l2", "verbosity": -1},
+        ...     datasets={"train": rows},
+        ...     scaling_config=ScalingConfig(num_workers=2),
+        ...     run_config=RunConfig(verbose=0),
+        ... )
+        >>> trainer.fit().checkpoint is None
+        False
     """
 
     _loop_class = LightGBMLoop

@@ -71,38 +71,41 @@ class XGBoostTrainer(BoostingTrainer):
         dmatrix_params: Without a loop: options of the library's tables, by dataset.
         train_kwargs: Without a loop: what else goes to the library's `train`.
 
-    >>> import skate.data
-    >>> from skate.train import RunConfig, ScalingConfig
-    >>> from skate.train.xgboost import XGBoostTrainer
-    >>> rows = skate.data.from_items([{"x": x, "y": 2.0 * x} for x in range(100)])
-    >>> trainer = XGBoostTrainer(
-    ...     params={"eta": 0.5},
-    ...     label_column="y",
-    ...     datasets={"train": rows},
-    ...     scaling_config=ScalingConfig(num_workers=2),
-    ...     run_config=RunConfig(verbose=0),
-    ... )
-    >>> XGBoostTrainer.get_model(trainer.fit().checkpoint).num_boosted_rounds()
-    10
+    Example:
+        >>> import skate.data
+        >>> from skate.train import RunConfig, ScalingConfig
+        >>> from skate.train.xgboost import XGBoostTrainer
+        >>> rows = skate.data.from_items([{"x": x, "y": 2.0 * x} for x in range(100)])
+        >>> trainer = XGBoostTrainer(
+        ...     params={"eta": 0.5},
+        ...     label_column="y",
+        ...     datasets={"train": rows},
+        ...     scaling_config=ScalingConfig(num_workers=2),
+        ...     run_config=RunConfig(verbose=0),
+        ... )
+        >>> XGBoostTrainer.get_model(trainer.fit().checkpoint).num_boosted_rounds()
+        10
 
     Or with a loop, which boosts as it likes and reports by a callback:
 
-    >>> def loop():
-    ...     import xgboost
-    ...     from skate import train
-    ...     from skate.train.xgboost import TrainReportCallback
-    ...
-    ...     frame = train.get_dataset_shard("train").materialize().to_pandas()
-    ...     table = xgboost.DMatrix(frame[["x"]], label=frame["y"])
-    ...     xgboost.train({}, table, evals=[(table, "train")], callbacks=[TrainReportCallback()])
-    >>> trainer = XGBoostTrainer(
-    ...     loop,
-    ...     datasets={"train": rows},
-    ...     scaling_config=ScalingConfig(num_workers=2),
-    ...     run_config=RunConfig(verbose=0),
-    ... )
-    >>> "train-rmse" in trainer.fit().metrics
-    True
+    Example:
+        >>> def loop():
+        ...     import xgboost
+        ...     from skate import train
+        ...     from skate.train.xgboost import TrainReportCallback
+        ...
+        ...     frame = train.get_dataset_shard("train").materialize().to_pandas()
+        ...     table = xgboost.DMatrix(frame[["x"]], label=frame["y"])
+        ...     reporting = [TrainReportCallback()]
+        ...     xgboost.train({}, table, evals=[(table, "train")], callbacks=reporting)
+        >>> trainer = XGBoostTrainer(
+        ...     loop,
+        ...     datasets={"train": rows},
+        ...     scaling_config=ScalingConfig(num_workers=2),
+        ...     run_config=RunConfig(verbose=0),
+        ... )
+        >>> "train-rmse" in trainer.fit().metrics
+        True
     """
 
     _loop_class = XGBoostLoop

@@ -28,9 +28,10 @@ def flatten_dict(
     Raises:
         ValueError: If a key contains the delimiter, and that is to be refused.
 
-    >>> from skate.tune.utils import flatten_dict
-    >>> flatten_dict({"a": {"b": 1}})
-    {'a/b': 1}
+    Example:
+        >>> from skate.tune.utils import flatten_dict
+        >>> flatten_dict({"a": {"b": 1}})
+        {'a/b': 1}
     """
     flat: ResultRow = _new_like(dt)
     for key, value in dt.items():

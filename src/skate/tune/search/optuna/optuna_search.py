@@ -50,18 +50,19 @@ class OptunaSearch(SpaceSearcher):
         TypeError: If `sampler` or `storage` is not one.
         ValueError: If a seed comes with a sampler, which has its own.
 
-    >>> from skate import tune
-    >>> from skate.tune.search.optuna import OptunaSearch
-    >>> tuner = tune.Tuner(
-    ...     lambda config: {"loss": (config["x"] - 2) ** 2},
-    ...     param_space={"x": tune.uniform(0, 4)},
-    ...     tune_config=tune.TuneConfig(
-    ...         metric="loss", mode="min", num_samples=4, search_alg=OptunaSearch(seed=0)
-    ...     ),
-    ...     run_config=tune.RunConfig(verbose=0),
-    ... )
-    >>> len(tuner.fit())
-    4
+    Example:
+        >>> from skate import tune
+        >>> from skate.tune.search.optuna import OptunaSearch
+        >>> tuner = tune.Tuner(
+        ...     lambda config: {"loss": (config["x"] - 2) ** 2},
+        ...     param_space={"x": tune.uniform(0, 4)},
+        ...     tune_config=tune.TuneConfig(
+        ...         metric="loss", mode="min", num_samples=4, search_alg=OptunaSearch(seed=0)
+        ...     ),
+        ...     run_config=tune.RunConfig(verbose=0),
+        ... )
+        >>> len(tuner.fit())
+        4
     """
 
     def __init__(
