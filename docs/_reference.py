@@ -142,6 +142,10 @@ def _module(pkg: griffe.Module, path: str, runtime: Any) -> griffe.Module:
 def _move(found: griffe.Object, module: griffe.Module, name: str) -> None:
     """Put a definition into `module`; its former place refers to it."""
     home = found.parent
+    if isinstance(found, griffe.Class):  # names of bases mean nothing at the new place
+        found.bases = [
+            base if isinstance(base, str) else base.canonical_path for base in found.bases
+        ]
     if home is not module:
         module.set_member(name, found)
         home.set_member(found.name, griffe.Alias(found.name, found, parent=home))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import threading
@@ -94,6 +95,14 @@ def own_frames(shown: traceback.TracebackException) -> list[traceback.FrameSumma
     users = [frame for frame in shown.stack[1:] if frame.filename == __file__]
     own = [frame for frame in shown.stack if frame.filename.startswith(_SKATE)]
     return [] if len(users) > 1 or (users and shown.stack[0].filename != __file__) else own
+
+
+def get_a_coroutine() -> None:
+    awaited = asyncio.sleep(0)
+    try:
+        skate.get(awaited)  # type: ignore[call-overload]
+    finally:
+        awaited.close()
 
 
 def shift_a_batch(batch: dict[str, Any]) -> dict[str, Any]:
@@ -323,6 +332,8 @@ MISTAKES: list[tuple[str, Callable[[], Any], type[Exception], str, str]] = [
      ValueError, "got ndarray", "make it a list"),
     ("get what wait returns", lambda: skate.get(skate.wait([skate.put(1)])),
      ValueError, "got tuple", "ready, rest = skate.wait(refs)"),
+    ("get what is to be awaited", lambda: get_a_coroutine(),
+     ValueError, "got coroutine", "await it"),
     ("get a generator of references", lambda: skate.get(add.remote(i) for i in range(2)),
      ValueError, "got generator", "make it a list"),
     ("memory with its unit", lambda: add.options(memory="4GB"), TypeError, "'4GB'", "a number"),

@@ -76,7 +76,8 @@ def _module_below(module: str, name: str) -> ModuleType:
         path = f"{module}.{name}"
         if hasattr(sys.modules[module], "__path__") and find_spec(path) is not None:
             return import_module(path)
-    raise AttributeError(_missing(module, name), name=name, obj=sys.modules[module])
+    # Without the object, as Python would add a suggestion of its own to ours.
+    raise AttributeError(_missing(module, name), name=name, obj=None)
 
 
 def _missing(module: str, name: str) -> str:

@@ -226,6 +226,8 @@ def _instead_of(given: Any) -> str:
         return "make it a list"
     if callable(getattr(given, "remote", None)):
         return "call it first, with .remote(...)"
+    if hasattr(given, "cr_await"):  # a coroutine
+        return "await it, or run it with asyncio.run(); get() is for calls by .remote(...)"
     if callable(getattr(given, "result", None)):  # a future, or the response of a handle
         return "wait for it with its result(), or await it"
     return "what is no reference is a value already"

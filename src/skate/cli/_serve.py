@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from skate._core import notices
 from skate._core.optional_imports import try_import
 from skate.cli._as_ray import as_ray_option
 from skate.cli._reload import Watched, deploy_on_changes
@@ -160,7 +161,8 @@ def _run(
                 return bool(skate.wait([end], timeout=seconds)[0])
 
             deploy_on_changes(watched, is_over, deploy)
-        skate.get(end)
+        with notices.patient():
+            skate.get(end)
     except KeyboardInterrupt:
         pass
     finally:

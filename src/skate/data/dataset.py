@@ -120,7 +120,8 @@ class Dataset(Transforming, Combining, Aggregating, Splitting, Writing, WritingL
             return getattr(self, _RENAMED[name])
         if name in _HERE:
             raise AttributeError(f"a dataset has no {name!r} as frames have: use {_HERE[name]}")
-        raise AttributeError(no_such_name("data.Dataset", name, dir(type(self))))
+        text = no_such_name("data.Dataset", name, dir(type(self)))
+        raise AttributeError(text, name=name, obj=None)  # so that Python adds none of its own
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_stats": None}

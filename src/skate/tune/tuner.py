@@ -264,8 +264,8 @@ class Tuner(SpelledOut):
         storage = Storage.at(path, storage_filesystem)
         if not storage.exists(TUNER_FILE):
             raise NothingToRestoreError(
-                f"there is no tuner to restore at {storage.path!r}: its folder, "
-                f"storage_path/name, has the file {TUNER_FILE}"
+                f"there is no tuner to restore at {storage.path!r}, which has no {TUNER_FILE}; "
+                "give the folder of a search, which is storage_path/name"
             )
         lost: list[LostReference] = []
         place = f"{storage.path}/{TUNER_FILE}"

@@ -296,7 +296,8 @@ class ResumableWrite:
     def _changed(self, found: list[str]) -> PlanChangedError:
         return PlanChangedError(
             f"{self.log.root} is of a write that this one cannot resume: {'; '.join(found)}. "
-            "Write what it was to the end, or to another folder, or remove that one to begin anew",
+            "Write to another folder; or run what it was to its end; or, to begin anew, remove "
+            "that one together with the files that were written",
             found,
         )
 

@@ -410,8 +410,8 @@ def _experiments_in(storage: Storage) -> list[Storage]:
     inside = [name for name in storage.names() if storage.exists(f"{name}/{STATE_FILE}")]
     if not inside:
         raise ValueError(
-            f"there is no experiment at {storage.path!r}: its folder, storage_path/name, has a "
-            f"file {STATE_FILE}"
+            f"there is no experiment at {storage.path!r}, which has no {STATE_FILE}; give the "
+            "folder of a search, which is storage_path/name"
         )
     return [storage.sub(name) for name in inside]
 
