@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from skate._core.accelerators import NUMBERED
+from skate._core.deprecations import warn_of_use
 from skate._core.ids import ActorID, JobID, NodeID, PlacementGroupID, TaskID, actor_id_of
 from skate._facade import page
 from skate.engine import current_engine
@@ -29,33 +30,37 @@ class RuntimeContext:
         """Return the ids of job, node, namespace, and of task and actor if there are any."""
         context = self._context
         found: dict[str, Any] = {
-            "job_id": self.job_id,
-            "node_id": self.node_id,
+            "job_id": JobID.from_hex(context.job_id),
+            "node_id": NodeID.from_hex(context.node_id),
             "namespace": context.namespace,
         }
         if context.task_id is not None:
-            found["task_id"] = self.task_id
+            found["task_id"] = TaskID.from_hex(context.task_id)
         if context.actor is not None:
-            found["actor_id"] = self.actor_id
+            found["actor_id"] = actor_id_of(context.actor[0])
         return found
 
     # -- ids -----------------------------------------------------------------------------------
 
     @property
     def job_id(self) -> JobID:
+        warn_of_use("job_id", "get_job_id()")
         return JobID.from_hex(self._context.job_id)
 
     @property
     def node_id(self) -> NodeID:
+        warn_of_use("node_id", "get_node_id()")
         return NodeID.from_hex(self._context.node_id)
 
     @property
     def task_id(self) -> TaskID | None:
+        warn_of_use("task_id", "get_task_id()")
         task_id = self._context.task_id
         return None if task_id is None else TaskID.from_hex(task_id)
 
     @property
     def actor_id(self) -> ActorID | None:
+        warn_of_use("actor_id", "get_actor_id()")
         actor = self._context.actor
         return None if actor is None else actor_id_of(actor[0])
 
@@ -74,8 +79,8 @@ class RuntimeContext:
 
     def get_actor_id(self) -> str | None:
         """Return the actor that runs this code; None outside actors."""
-        actor_id = self.actor_id
-        return None if actor_id is None else actor_id.hex()
+        actor = self._context.actor
+        return None if actor is None else actor_id_of(actor[0]).hex()
 
     # -- names ---------------------------------------------------------------------------------
 
@@ -142,13 +147,11 @@ class RuntimeContext:
 
     @property
     def current_placement_group_id(self) -> PlacementGroupID | None:
-        from skate.util.placement_group import get_current_placement_group
-
-        group = get_current_placement_group()
-        return None if group is None else group.id
+        warn_of_use("current_placement_group_id", "get_placement_group_id()")
+        return _current_placement_group_id()
 
     def get_placement_group_id(self) -> str | None:
-        group_id = self.current_placement_group_id
+        group_id = _current_placement_group_id()
         return None if group_id is None else group_id.hex()
 
     @property
@@ -165,6 +168,7 @@ class RuntimeContext:
         return {name: [str(one) for one in ids.get(name, ())] for name in NUMBERED}
 
     def get_resource_ids(self) -> dict[str, list[str]]:
+        warn_of_use("get_resource_ids()", "get_accelerator_ids()")
         return self.get_accelerator_ids()
 
     def get_node_labels(self) -> dict[str, str]:
@@ -184,6 +188,13 @@ class RuntimeContext:
     def is_canceled(self) -> bool:
         """Return whether someone has cancelled the task that runs this code."""
         return self._context.cancelled
+
+
+def _current_placement_group_id() -> PlacementGroupID | None:
+    from skate.util.placement_group import get_current_placement_group
+
+    group = get_current_placement_group()
+    return None if group is None else group.id
 
 
 def get_runtime_context() -> RuntimeContext:

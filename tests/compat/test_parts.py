@@ -330,7 +330,7 @@ def test_actors_of_a_job_and_in_a_state() -> None:
 
     guest = Guest.remote()
     ray.get(guest.ping.remote())
-    here, other = ray.get_runtime_context().job_id, ray.JobID.from_int(100)
+    here, other = ray.get_runtime_context().get()["job_id"], ray.JobID.from_int(100)
     assert set(ray.state.actors(job_id=here, actor_state_name="ALIVE")) == {guest._actor_id.hex()}
     assert ray.state.actors(job_id=other) == ray.state.actors(actor_state_name="RESTARTING") == {}
     with pytest.raises(ValueError, match="not a valid actor state name"):

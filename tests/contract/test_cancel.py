@@ -3,7 +3,6 @@
 import asyncio
 import os
 import time
-from typing import Any
 
 import pytest
 
@@ -367,8 +366,7 @@ def test_a_call_that_ignores_its_cancellation_has_no_value(flag):
         skate.get(ref, timeout=60)
 
 
-@skate.remote
-class Careful:
+class PlainCareful:
     """Notices its cancellation by itself, or where it waits."""
 
     def run(self, started, how):
@@ -399,18 +397,16 @@ class Careful:
     def hello(self):
         return "hello"
 
+
+@skate.remote
+class Careful(PlainCareful):
+    """Does so on an event loop."""
+
     async def never(self):
         await asyncio.Event().wait()
 
 
 CONCURRENCY = [{"max_concurrency": 1}, {"max_concurrency": 2}]
-
-
-careful_actor: Any = Careful
-
-
-class PlainCareful(careful_actor._cls):  # type: ignore[misc]
-    never = None
 
 
 def careful(options):

@@ -333,3 +333,11 @@ def test_random_references_are_all_different():
     refs = {skate.ObjectRef.from_random() for _ in range(20)}
     assert len({ref.hex() for ref in refs}) == 20
     assert not any(ref.is_nil() for ref in refs)
+
+
+@pytest.mark.parametrize("make", [skate.ObjectRef.from_random, skate.ObjectRef.nil])
+def test_a_reference_to_no_object_equals_the_one_of_its_bytes(make):
+    ref = make()
+    again = skate.ObjectRef(ref.binary())
+    assert again == ref
+    assert {ref: "found"}[again] == "found"

@@ -221,6 +221,14 @@ def test_a_task_whose_group_was_removed_is_not_tried_again(group, flag):
         skate.get(ref, timeout=60)
 
 
+@pytest.mark.parametrize("strategy", ["SPREAD", "DEFAULT", "the group"])
+def test_a_group_is_not_given_beside_a_strategy(group, strategy):
+    made = group([{"CPU": 1}])
+    given = inside(made) if strategy == "the group" else strategy
+    with pytest.raises(ValueError, match="scheduling_strategy"):
+        current.options(placement_group=made, scheduling_strategy=given).remote()
+
+
 @pytest.mark.differs_from_ray("Ray waits for ever")
 def test_a_removed_group_takes_nothing_more(group):
     made = group([{"CPU": 1}])

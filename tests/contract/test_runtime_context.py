@@ -1,5 +1,7 @@
 """get_runtime_context() in the driver, in a task and in an actor."""
 
+import warnings
+
 import pytest
 
 import skate
@@ -105,6 +107,27 @@ def test_all_facts_at_once():
     everything = skate.get_runtime_context().get()
     assert everything["job_id"].hex() == skate.get_runtime_context().get_job_id()
     assert everything["node_id"].hex() == skate.get_runtime_context().get_node_id()
+
+
+@skate.remote
+class Asked:
+    def id_as_object(self, name):
+        """Return the warnings of it, and the id."""
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            found = getattr(skate.get_runtime_context(), name).hex()
+        return [str(one.message) for one in warned], found
+
+    def id(self, name):
+        return getattr(skate.get_runtime_context(), name)()
+
+
+@pytest.mark.parametrize("name", ["job_id", "node_id", "task_id", "actor_id"])
+def test_ids_as_objects_are_deprecated(name):
+    actor = Asked.remote()
+    said, found = skate.get(actor.id_as_object.remote(name))
+    assert f"Use get_{name}() instead" in said[0]
+    assert len(found) == len(skate.get(actor.id.remote(f"get_{name}")))
 
 
 def test_accelerators():

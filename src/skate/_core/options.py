@@ -427,6 +427,8 @@ def _fields(given: Given) -> dict[str, Any]:
 
 def _place(fields: dict[str, Any]) -> None:
     strategy = fields.pop("scheduling_strategy", None)
+    if strategy is not None and fields.get("placement_group"):
+        raise ValueError("give the placement group once: in scheduling_strategy, not beside it")
     if not hasattr(strategy, "placement_group"):
         if strategy is not None:
             fields["strategy"] = strategy
@@ -438,8 +440,6 @@ def _place(fields: dict[str, Any]) -> None:
                 "-1, or be given with the placement_group that has that bundle"
             )
         return
-    if fields.get("placement_group"):
-        raise ValueError("give the placement group once: in scheduling_strategy, not beside it")
     group = _group("placement_group", strategy.placement_group)
     captured = getattr(strategy, "placement_group_capture_child_tasks", None)
     if group is None and captured is False:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
+from weakref import WeakValueDictionary
 
 if TYPE_CHECKING:
     import asyncio
@@ -201,7 +202,8 @@ class ObjectRef(Generic[T_co]):
             raise TypeError(f"an ObjectRef takes {_ID_BYTES} bytes; got {kind}: {id_bytes!r}")
         if len(id_bytes) != _ID_BYTES:
             raise ValueError(f"an object id has {_ID_BYTES} bytes; got {len(id_bytes)}")
-        return _adopt(int.from_bytes(id_bytes, "big"))
+        id = int.from_bytes(id_bytes, "big")
+        return _of_no_object.get(id) or _adopt(id)
 
     @classmethod
     def from_hex(cls, hex_id: str) -> ObjectRef[Any]:
@@ -220,7 +222,7 @@ class ObjectRef(Generic[T_co]):
     @classmethod
     def from_random(cls) -> ObjectRef[Any]:
         """Return a reference of its own that stands for no object."""
-        return cls(int.from_bytes(os.urandom(_ID_BYTES), "big"), _Nowhere())
+        return _refer_to_nothing(int.from_bytes(os.urandom(_ID_BYTES), "big"))
 
     def redis_shard_hash(self) -> int:
         """Return a number that spreads references evenly over shards."""
@@ -235,7 +237,15 @@ class _Nowhere:
         raise ValueError("this reference stands for no object: there is nothing to get")
 
 
-_NO_OBJECT: ObjectRef[Any] = ObjectRef(_NIL, _Nowhere())
+def _refer_to_nothing(id: int) -> ObjectRef[Any]:
+    ref: ObjectRef[Any] = ObjectRef(id, _Nowhere())
+    _of_no_object[id] = ref
+    return ref
+
+
+# Their bytes give the same reference again, as those of all others do.
+_of_no_object: WeakValueDictionary[int, ObjectRef[Any]] = WeakValueDictionary()
+_NO_OBJECT = _refer_to_nothing(_NIL)
 
 
 def _adopt(id: int) -> ObjectRef[Any]:

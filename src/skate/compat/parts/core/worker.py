@@ -125,11 +125,11 @@ class RayWorker:
 
     @property
     def current_job_id(self) -> Any:
-        return skate.get_runtime_context().job_id
+        return skate.get_runtime_context().get()["job_id"]
 
     @property
     def current_node_id(self) -> Any:
-        return skate.get_runtime_context().node_id
+        return skate.get_runtime_context().get()["node_id"]
 
     @property
     def node(self) -> RayNode:
