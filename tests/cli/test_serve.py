@@ -267,7 +267,7 @@ def test_programs_for_ray_find_the_command_serve(tmp_path: Path) -> None:
         (("run", "shop:build", "price"), "KEY=VALUE"),
         (("run", "shop:nope"), "there is no 'nope' in "),
         (("run", "shop:nope"), "shop.py; it has serve, Price, Shop, app, base, based, build"),
-        (("run", "shpo:app"), "there is no module 'shpo', neither installed nor in "),
+        (("run", "shpo:app"), "No module named 'shpo' is installed, or in "),
         (("run", "shpo:app"), "which has shop"),
         (("build", "shop:nope"), "there is no 'nope' in "),
         (("run", "shop:Shop"), "Expected a built Serve application"),

@@ -1,4 +1,5 @@
-"""Requests of which two readers could think differently where they end: refused, none answered."""
+"""Requests of which two readers could think differently where they end, or whose they are:
+refused, none answered."""
 
 from __future__ import annotations
 
@@ -7,7 +8,16 @@ from typing import Any
 
 import pytest
 
-from tests.serve.http.shared_port import A, Reads, ask, connect, on_a_loop, said, shared_port
+from tests.serve.http.shared_port import (
+    WEBSOCKET,
+    A,
+    Reads,
+    ask,
+    connect,
+    on_a_loop,
+    said,
+    shared_port,
+)
 
 HEAD = b"POST / HTTP/1.1\r\nhost: x\r\n"
 CHUNKS = b"transfer-encoding: chunked\r\n\r\n0\r\n\r\n"
@@ -39,6 +49,8 @@ FORMS = {
     "a chunk without end": CHUNKED + b"\r\n" + 20 * b"f" + b"\r\n",
     "a chunk longer than it says": CHUNKED + b"\r\n1\r\nabc\r\n0\r\n\r\n",
     "a space in the path": b"GET /a b HTTP/1.1\r\nhost: x\r\n\r\n",
+    "two hosts": b"GET / HTTP/1.1\r\nhost: x\r\nHost: y\r\n\r\n",
+    "two hosts of a websocket": (WEBSOCKET % b"a").replace(b"\r\n", b"\r\nhost: x\r\n", 1),
     "no version that there is": b"GET / HTTP/9.9\r\nhost: x\r\n\r\n",
 }  # fmt: skip
 

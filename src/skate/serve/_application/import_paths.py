@@ -65,7 +65,7 @@ def _no_module(path: str, name: str) -> str:
     folder = os.path.abspath(sys.path[0] if sys.path else "")
     there = sorted(info.name for info in pkgutil.iter_modules([folder]))
     return (
-        f"{path}: there is no module {name!r}, neither installed nor in {folder}, which has "
+        f"{path}: No module named {name!r} is installed, or in {folder}, which has "
         f"{_listed(there)}"
     )
 

@@ -41,6 +41,10 @@ class _HeadTooLargeError(Exception):
     """Ends the parsing of a request that is refused."""
 
 
+class _TwoHostsError(Exception):
+    """Ends the parsing of a request of which two readers could think differently whose it is."""
+
+
 class _NotHereError(Exception):
     """Ends the parsing of a request that begins elsewhere, or later."""
 
@@ -171,6 +175,8 @@ class HttpConnection(_UvicornProtocol):
         if came > _LARGEST_HEAD_BYTES and self._head_size() > _LARGEST_HEAD_BYTES:
             self._refusal = 431
             raise _HeadTooLargeError
+        if len(dict(self.headers)) < len(self.headers) and self._has_two_hosts():
+            raise _TwoHostsError
         is_first, self._is_first = self._is_first, False
         if self.held and self._goes_elsewhere(is_first):
             raise _NotHereError
@@ -188,6 +194,9 @@ class HttpConnection(_UvicornProtocol):
 
     def _head_size(self) -> int:
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+
+    def _has_two_hosts(self) -> bool:
+        return sum(name == b"host" for name, _ in self.headers) > 1
 
     def on_chunk_header(self) -> None:
         """Expect trailers, until a body comes: they are limited as a head is, and dropped. Else
