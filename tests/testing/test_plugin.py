@@ -108,6 +108,20 @@ def test_misspelt(skate_inline):
 """
 
 
+FAIL = """
+import skate
+
+
+@skate.remote
+def fail():
+    raise ValueError("no such thing")
+
+
+def test_that_fails(skate_local):
+    assert skate.get(fail.remote()) == 0
+"""
+
+
 def pytest_says(program: str, folder: Path, *options: str) -> str:
     """Run the tests of a program in a project of its own; return what pytest prints."""
     (folder / "test_program.py").write_text(program)
@@ -135,6 +149,13 @@ def test_the_marker_finds_what_is_left_behind(tmp_path):
 def test_the_setting_is_for_all_tests(tmp_path):
     said = pytest_says(LEAVE, tmp_path, "-o", "skate_leaves_nothing=true")
     assert "4 errors" in said
+
+
+def test_a_failure_shows_the_line_of_the_test_and_no_source_of_skate(tmp_path):
+    said = pytest_says(FAIL, tmp_path)
+    assert ">       assert skate.get(fail.remote()) == 0" in said
+    assert "no such thing" in said
+    assert "def get(" not in said
 
 
 def test_mistakes(tmp_path):

@@ -14,6 +14,8 @@ from typing import ParamSpec, TypeVar
 
 from skate._core.errors import without_own_frames
 
+__tracebackhide__ = True  # of pytest, likewise
+
 P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C", bound=type)

@@ -46,6 +46,8 @@ __all__ = [
     "wait",
 ]
 
+__tracebackhide__ = True  # pytest shows the user's line, and not the source of `get`
+
 T = TypeVar("T")
 Ref = TypeVar("Ref", bound=ObjectRef[Any])
 W = TypeVar("W", bound="ObjectRef[Any] | ObjectRefGenerator[Any]")
