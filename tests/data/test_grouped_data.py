@@ -165,7 +165,7 @@ class TestGroupsOfFewRows:
 
 @pytest.mark.engines("local")
 def test_who_has_no_rows_misses_no_column():
-    rows = skate.data.range(10).filter(lambda row: row["id"] > 10)
+    rows = skate.data.range(10).map(lambda row: row).filter(lambda row: row["id"] > 10)
     assert rows.groupby("nowhere").count().take_all() == []
     assert rows.select_columns(["nowhere"]).take_all() == []
     with pytest.raises(KeyError, match="nowhere"):

@@ -37,6 +37,16 @@ def by_number(dataset):
 
 
 class TestDelta:
+    def test_an_error_between_rows_is_raised_as_it_is(self, tmp_path):
+        def fail_late(row):
+            if row["id"] == 90:
+                raise ZeroDivisionError("the ninetieth row")
+            return row
+
+        rows = skate.data.range(100, override_num_blocks=10).map(fail_late)
+        with pytest.raises(ZeroDivisionError, match="the ninetieth row"):
+            rows.write_delta(tmp_path / "table")
+
     def test_versions(self, tmp_path):
         write_deltalake(tmp_path, pa.Table.from_pylist(ROWS[:4]), partition_by=["s"])
         before = skate.data.read_delta(tmp_path)

@@ -123,7 +123,48 @@ class TestWriting:
         with pytest.raises(ValueError, match=r"table\.lance"):
             skate.data.read_lance(str(tmp_path / "table.lance"))
 
-    def test_tensors_become_lists(self, tmp_path):
-        place = str(tmp_path / "table.lance")
+    def test_an_error_between_rows_is_raised_as_it_is(self, tmp_path):
+        def fail_late(row):
+            if row["id"] == 90:
+                raise ZeroDivisionError("the ninetieth row")
+            return row
+
+        rows = skate.data.range(100, override_num_blocks=10).map(fail_late)
+        with pytest.raises(ZeroDivisionError, match="the ninetieth row"):
+            rows.write_lance(tmp_path / "table.lance")
+
+    def test_vectors_become_lists_of_one_length(self, tmp_path):
+        place = tmp_path / "table.lance"
         skate.data.from_numpy(np.ones((3, 2))).write_lance(place)
         assert skate.data.read_lance(place).take(1) == [{"data": [1.0, 1.0]}]
+        assert lance.dataset(str(place)).schema.field("data").type == pa.list_(pa.float64(), 2)
+
+    def test_other_tensors_become_lists(self, tmp_path):
+        pictures = np.arange(12).reshape(2, 2, 3)
+        skate.data.from_numpy(pictures).write_lance(tmp_path / "fixed.lance")
+        rows = skate.data.read_lance(tmp_path / "fixed.lance").take_all()
+        assert [row["data"] for row in rows] == pictures.tolist()
+        ragged = [{"x": np.ones((2, 3))}, {"x": np.ones((1, 2))}]
+        skate.data.from_items(ragged).write_lance(tmp_path / "ragged.lance")
+        rows = skate.data.read_lance(tmp_path / "ragged.lance").take_all()
+        assert [row["x"] for row in rows] == [[[1.0] * 3] * 2, [[1.0] * 2]]
+
+    def test_objects_are_refused_by_name(self, tmp_path):
+        objects = skate.data.from_items([{"n": 1, "o": Payload(tmp_path / "code-was-run")}])
+        with pytest.raises(TypeError, match="'o' has Python objects"):
+            objects.write_lance(tmp_path / "table.lance")
+        assert not (tmp_path / "table.lance").exists()
+
+    def test_blocks_that_lack_columns(self, tmp_path):
+        parts = [pa.table({"a": [1], "b": ["x"]}), pa.table({"b": ["y"]}), pa.table({"c": [1]})]
+        skate.data.from_arrow(parts[:2]).write_lance(tmp_path / "table.lance")
+        rows = [{"a": 1, "b": "x"}, {"a": None, "b": "y"}]
+        assert skate.data.read_lance(tmp_path / "table.lance").take_all() == rows
+        with pytest.raises(ValueError, match=r"columns \['c'\]"):
+            skate.data.from_arrow(parts).write_lance(tmp_path / "other.lance")
+
+    def test_nothing_makes_no_table(self, tmp_path):
+        skate.data.from_items([]).write_lance(tmp_path / "none.lance")
+        assert not (tmp_path / "none.lance").exists()
+        skate.data.range(0).write_lance(tmp_path / "empty.lance")
+        assert skate.data.read_lance(tmp_path / "empty.lance").columns() == ["id"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from fractions import Fraction
 
 import av
@@ -21,13 +22,28 @@ RATE = 8000
 
 def write_video(path, frames=20, rate=10, size=(16, 32)):
     """Each frame is grey, and lighter than the one before."""
+    pictures = [np.full((*size, 3), number * 10, np.uint8) for number in range(frames)]
+    write_pictures(path, pictures, rate=rate)
+
+
+def write_pictures(path, pictures, codec="mpeg4", rate=25):
     with av.open(str(path), "w") as video:
-        stream = video.add_stream("mpeg4", rate=rate)
-        stream.height, stream.width = size
-        for number in range(frames):
-            picture = np.full((*size, 3), number * 10, np.uint8)
+        stream = video.add_stream(codec, rate=rate)
+        stream.height, stream.width = pictures[0].shape[:2]
+        for picture in pictures:
             video.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
         video.mux(stream.encode())
+
+
+def turned(path, matrix):
+    """Let a video say how it is to be shown, by the matrix in the header of its track."""
+    a, b, c, d = matrix
+    content = bytearray(path.read_bytes())
+    place = content.index(b"tkhd") + 44
+    content[place : place + 36] = struct.pack(
+        ">9i", a << 16, b << 16, 0, c << 16, d << 16, 0, 0, 0, 1 << 30
+    )
+    path.write_bytes(content)
 
 
 def tone(seconds, channels):
@@ -106,6 +122,36 @@ class TestVideos:
         row = skate.data.read_videos(tmp_path, resize=(8, 24)).take(1)[0]
         assert row["frame"].shape == (8, 24, 3)
 
+    @pytest.mark.parametrize(
+        ("matrix", "shape", "corner"),
+        [
+            ((0, 1, -1, 0), (32, 16, 3), (0, -1)),
+            ((-1, 0, 0, -1), (16, 32, 3), (-1, -1)),
+            ((0, -1, 1, 0), (32, 16, 3), (-1, 0)),
+        ],
+    )
+    def test_what_a_camera_recorded_on_its_side_is_upright(self, tmp_path, matrix, shape, corner):
+        path = tmp_path / "a.mp4"
+        picture = np.zeros((16, 32, 3), np.uint8)
+        picture[:8, :16] = 255  # light at the top left
+        write_pictures(path, [picture])
+        turned(path, matrix)
+        frame = skate.data.read_videos(path).take(1)[0]["frame"]
+        assert frame.shape == shape
+        corners = [(row, column) for row in (0, -1) for column in (0, -1)]
+        assert max(corners, key=lambda place: frame[place].sum()) == corner
+        smaller = skate.data.read_videos(path, resize=(8, 24)).take(1)[0]["frame"]
+        assert smaller.shape == (8, 24, 3)
+
+    def test_frames_of_one_file_have_one_size(self, tmp_path):
+        small, large = tmp_path / "small.ts", tmp_path / "large.ts"
+        write_pictures(small, [np.zeros((16, 32, 3), np.uint8)] * 5, "mpeg2video")
+        write_pictures(large, [np.zeros((32, 48, 3), np.uint8)] * 5, "mpeg2video")
+        (tmp_path / "both.ts").write_bytes(small.read_bytes() + large.read_bytes())
+        batch = skate.data.read_videos(tmp_path / "both.ts").take_batch(100)
+        assert len(batch["frame"]) > 5
+        assert batch["frame"].shape[1:] == (16, 32, 3)
+
     @pytest.mark.engines("inline")
     def test_frames_come_in_blocks_of_bounded_size(self, tmp_path, monkeypatch):
         monkeypatch.setattr("skate.data.sources.recordings._BLOCK_BYTES", 5 * 16 * 32 * 3)
@@ -119,7 +165,7 @@ class TestVideos:
         with pytest.raises(ValueError, match="fps"):
             skate.data.read_videos(tmp_path, fps=wrong)
 
-    @pytest.mark.parametrize("wrong", [(0, 1), (1,), (1, 2, 3), ("a", 1)])
+    @pytest.mark.parametrize("wrong", [(0, 1), (1,), (1, 2, 3), ("a", 1), 3, "ab"])
     def test_sizes_that_cannot_be(self, tmp_path, wrong):
         with pytest.raises(ValueError, match="resize"):
             skate.data.read_videos(tmp_path, resize=wrong)

@@ -113,6 +113,11 @@ class Aggregate(Grouping):
 
     functions: tuple[agg.AggregateFn, ...] = ()
 
+    def schema_of(self, inputs: Sequence[pa.Schema]) -> pa.Schema | None:
+        if any(function.arrow() is None for function in self.functions):
+            return None  # results are Python's objects
+        return self.all_groups(inputs[0].empty_table()).schema
+
     def of_tables(self, tables: Sequence[Block], part: int = 0) -> Block:
         return self.all_groups(tables[0])
 

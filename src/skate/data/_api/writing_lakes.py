@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,7 +13,8 @@ from skate._core.optional_imports import try_import
 from skate._core.plain_errors import methods_failing_plainly
 from skate.data._api.base import check_least
 from skate.data._api.consuming import Consuming
-from skate.data._arrow.blocks import check_columns, without_extensions
+from skate.data._arrow.blocks import Block, check_columns, without_extensions
+from skate.data._arrow.tensors import is_fixed_tensor, is_object
 from skate.data._execution.bundles import table_of
 from skate.data._io.file_writers import OutputExistsError
 from skate.data._io.row_checkpoints import warn_without_ids
@@ -67,23 +69,24 @@ class WritingLakes(Consuming):
         warn_without_ids(self._context, "write_delta, which makes one version")
         tables = try_import("deltalake", EXTRA)
         chosen = _mode(mode, "append", "overwrite", "error", "ignore")
-        place, rows = os.fspath(path), self._reader()
+        place = os.fspath(path)
         parts = [partition_by] if isinstance(partition_by, str) else partition_by
-        check_columns(parts or (), rows.schema.names)
-        if tables.DeltaTable.is_deltatable(place, storage_options):
-            table = tables.DeltaTable(place, storage_options=storage_options)
-            _check_fits_table(table, rows.schema, chosen, parts, schema_mode)
-        changes_schema = chosen in ("append", "overwrite") and schema_mode != "error"
-        tables.write_deltalake(
-            place,
-            rows,
-            mode=chosen,
-            partition_by=parts,
-            storage_options=storage_options,
-            schema_mode=schema_mode if changes_schema else None,
-            name=name,
-            description=description,
-        )
+        with self._reader() as rows:
+            check_columns(parts or (), rows.schema.names)
+            if tables.DeltaTable.is_deltatable(place, storage_options):
+                table = tables.DeltaTable(place, storage_options=storage_options)
+                _check_fits_table(table, rows.schema, chosen, parts, schema_mode)
+            changes_schema = chosen in ("append", "overwrite") and schema_mode != "error"
+            tables.write_deltalake(
+                place,
+                rows,
+                mode=chosen,
+                partition_by=parts,
+                storage_options=storage_options,
+                schema_mode=schema_mode if changes_schema else None,
+                name=name,
+                description=description,
+            )
 
     def write_iceberg(
         self,
@@ -157,7 +160,9 @@ class WritingLakes(Consuming):
         ray_remote_args: dict[str, Any] | None = None,
         concurrency: int | None = None,
     ) -> None:
-        """Write into a table of Lance, which is made if there is none.
+        """Write into a table of Lance, which is made if there is none and the rows have columns.
+
+        Tensors of one dimension become lists of one length, which Lance can index.
 
         Args:
             path: The table.
@@ -180,39 +185,95 @@ class WritingLakes(Consuming):
         warn_without_ids(self._context, "write_lance, which makes one version")
         lance = try_import("lance", EXTRA)
         chosen = _mode(mode, "append", "overwrite", "error")
-        rows = self._reader(schema)
-        try:
-            lance.write_dataset(
-                rows,
-                os.fspath(path),
-                schema=rows.schema,
-                mode="create" if chosen == "error" else chosen,
-                max_rows_per_file=max_rows_per_file,
-                data_storage_version=data_storage_version,
-                storage_options=storage_options,
-            )
-        except OSError as error:
-            if chosen != "error" or "already exists" not in str(error):
-                raise
-            raise OutputExistsError(
-                f"the table {os.fspath(path)} is there already, which mode='create' does not "
-                "allow; 'append' adds to it, 'overwrite' replaces its rows"
-            ) from error
+        with self._reader(schema, _with_vectors) as rows:
+            if not rows.schema.names:
+                return
+            try:
+                lance.write_dataset(
+                    rows,
+                    os.fspath(path),
+                    schema=rows.schema,
+                    mode="create" if chosen == "error" else chosen,
+                    max_rows_per_file=max_rows_per_file,
+                    data_storage_version=data_storage_version,
+                    storage_options=storage_options,
+                )
+            except OSError as error:
+                if chosen != "error" or "already exists" not in str(error):
+                    raise
+                raise OutputExistsError(
+                    f"the table {os.fspath(path)} is there already, which mode='create' does not "
+                    "allow; 'append' adds to it, 'overwrite' replaces its rows"
+                ) from error
 
-    def _reader(self, wanted: pa.Schema | None = None) -> pa.RecordBatchReader:
-        """Return the rows as a stream of one schema: the wanted one, or their own."""
-        arrow = self._plain_schema() if wanted is None else wanted
+    @contextmanager
+    def _reader(
+        self,
+        wanted: pa.Schema | None = None,
+        plain: Callable[[Block], Block] = without_extensions,
+    ) -> Iterator[pa.RecordBatchReader]:
+        """Give the rows as a stream of one schema: the wanted one, or their own, `plain`.
+
+        An error on the way to a row is raised as it is, not as the library's that reads the rows.
+        """
+        arrow = self._plain_schema(plain) if wanted is None else wanted
+        failures: list[Exception] = []
 
         def batches() -> Iterator[pa.RecordBatch]:
-            for block in self._blocks():
-                yield from without_extensions(block).cast(arrow).to_batches()
+            try:
+                for block in self._blocks():
+                    yield from _fitted(plain(block), arrow).to_batches()
+            except Exception as error:
+                failures.append(error)
+                raise
 
-        return pa.RecordBatchReader.from_batches(arrow, batches())
+        try:
+            yield pa.RecordBatchReader.from_batches(arrow, batches())
+        except Exception:
+            if failures:
+                raise failures[0] from None
+            raise
 
-    def _plain_schema(self) -> pa.Schema:
+    def _plain_schema(self, plain: Callable[[Block], Block]) -> pa.Schema:
         schema = self.schema()
         empty = pa.schema([]) if schema is None else schema.base_schema
-        return without_extensions(empty.empty_table()).schema
+        for field in empty:
+            if is_object(field.type):
+                raise TypeError(
+                    f"column {field.name!r} has Python objects, which such a table cannot keep; "
+                    "map makes numbers, text, lists or dictionaries of them, and drop_columns "
+                    "leaves them out"
+                )
+        return plain(empty.empty_table()).schema
+
+
+def _with_vectors(block: Block) -> Block:
+    """Turn tensors into lists; those of one dimension into lists of one length, which Lance makes
+    its indexes of."""
+    for number, field in enumerate(block.schema):
+        if is_fixed_tensor(field.type) and len(field.type.shape) == 1:
+            storage = [chunk.storage for chunk in block.column(number).chunks]
+            column = pa.chunked_array(storage, field.type.storage_type)
+            block = block.set_column(number, field.name, column)
+    return without_extensions(block)
+
+
+def _fitted(block: Block, schema: pa.Schema) -> Block:
+    """Return the rows in this schema; what they lack is missing.
+
+    Raises:
+        ValueError: If they have a column that the schema has not.
+    """
+    new = [name for name in block.column_names if name not in schema.names]
+    if new:
+        raise ValueError(
+            f"some rows have the columns {new}, and the first ones only {schema.names}: "
+            "select_columns([...]) leaves them out"
+        )
+    for field in schema:
+        if field.name not in block.column_names:
+            block = block.append_column(field, pa.nulls(block.num_rows, field.type))
+    return block.select(schema.names).cast(schema)
 
 
 def _mode(given: SaveMode | str, *allowed: str) -> str:

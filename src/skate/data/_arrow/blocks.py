@@ -26,6 +26,7 @@ from skate.data._arrow.tensors import (
     is_fixed_tensor,
     is_object,
     is_tensor,
+    lists_of,
     nested_lists,
     objects_of_pickles,
     to_array,
@@ -201,13 +202,18 @@ def without_extensions(block: Block) -> Block:
     for number, field in enumerate(block.schema):
         if is_fixed_tensor(field.type):
             column = nested_lists(block.column(number))
-            block = block.set_column(number, field.name, column)
         elif is_tensor(field.type) or is_object(field.type):
             values = [
                 value.tolist() if is_array(value) else value
                 for value in column_to_rows(block.column(number))
             ]
-            block = block.set_column(number, field.name, pa.chunked_array([pa.array(values)]))
+            kind = (
+                lists_of(field.type.value_type, field.type.ndim) if is_tensor(field.type) else None
+            )
+            column = pa.chunked_array([pa.array(values, kind)])
+        else:
+            continue
+        block = block.set_column(number, field.name, column)
     return block
 
 

@@ -394,10 +394,14 @@ def nested_lists(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Turn tensors of one shape into lists of lists, in the order of their numbers in memory."""
     shape = column.type.shape
     chunks = [_nested(chunk.storage, shape) for chunk in column.chunks]
-    type_ = column.type.value_type
-    for _ in shape:
+    return pa.chunked_array(chunks, lists_of(column.type.value_type, len(shape)))
+
+
+def lists_of(type_: pa.DataType, depth: int) -> pa.DataType:
+    """Return the type of lists of lists … of values, so many deep."""
+    for _ in range(depth):
         type_ = pa.list_(type_)
-    return pa.chunked_array(chunks, type_)
+    return type_
 
 
 def _nested(storage: pa.Array, shape: Sequence[int]) -> pa.Array:

@@ -72,6 +72,9 @@ class Sample(plan.Exchange):
 class Zip(plan.Exchange):
     """Rows of several datasets side by side; a name that is taken gets a number."""
 
+    def schema_of(self, inputs: Sequence[pa.Schema]) -> pa.Schema:
+        return beside([schema.empty_table() for schema in inputs]).schema
+
     def run(self, streams: Streams, context: DataContext) -> Iterator[Bundle]:
         return self._zipped(streams)
 

@@ -71,6 +71,12 @@ class Join(Gathering):
     right_suffix: str | None = None
     blocks: int = 1
 
+    def schema_of(self, inputs: Sequence[pa.Schema]) -> pa.Schema:
+        left, right = self._comparable(*(schema.empty_table() for schema in inputs))
+        if self._is_of_one_side():
+            return (left if self.kind.startswith("left") else right).schema
+        return self.assembled(left, right).schema
+
     def in_memory(self, inputs: Sequence[BundleBuffer]) -> Iterator[Bundle]:
         tables = [table_of(each.bundles) for each in inputs]
         return even_bundles(self.of_tables(tables), self.blocks)
@@ -92,12 +98,7 @@ class Join(Gathering):
     def join(self, left: Block, right: Block) -> Block:
         """Join two tables. Only keys and row numbers go through Arrow's join: it knows few types
         of columns."""
-        left, right = _with_keys(left, self.on), self._with_keys_of_the_right(right)
-        types = [
-            common_type(one, left[one].type, other, right[other].type)
-            for one, other in zip(self.on, self.right_on, strict=True)
-        ]
-        left, right = _retyped(left, self.on, types), _retyped(right, self.right_on, types)
+        left, right = self._comparable(left, right)
         numbered = [
             table.select(list(keys)).append_column(mark, pa.array(np.arange(table.num_rows)))
             for table, keys, mark in ((left, self.on, "__l"), (right, self.right_on, "__r"))
@@ -105,11 +106,23 @@ class Join(Gathering):
         pairs = numbered[0].join(
             numbered[1], list(self.on), list(self.right_on), join_type=JOINS[self.kind]
         )
-        if "semi" in self.kind or "anti" in self.kind:
+        if self._is_of_one_side():
             table, mark = (left, "__l") if self.kind.startswith("left") else (right, "__r")
             return table.take(pairs[mark].sort())
         pairs = pairs.sort_by([("__l", "ascending"), ("__r", "ascending")])
         return self.assembled(left.take(pairs["__l"]), right.take(pairs["__r"]))
+
+    def _is_of_one_side(self) -> bool:
+        return "semi" in self.kind or "anti" in self.kind
+
+    def _comparable(self, left: Block, right: Block) -> tuple[Block, Block]:
+        """Return both tables with keys of the same types."""
+        left, right = _with_keys(left, self.on), self._with_keys_of_the_right(right)
+        types = [
+            common_type(one, left[one].type, other, right[other].type)
+            for one, other in zip(self.on, self.right_on, strict=True)
+        ]
+        return _retyped(left, self.on, types), _retyped(right, self.right_on, types)
 
     def assembled(self, left: Block, right: Block) -> Block:
         """Return the columns of pairs of rows, of which one may be missing."""

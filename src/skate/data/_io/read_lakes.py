@@ -90,7 +90,7 @@ def read_iceberg(
 @showing_keywords(meanings(SourceKeywords))
 @failing_plainly
 def read_lance(
-    uri: str | Sequence[str],
+    uri: PathLike | Sequence[PathLike],
     *,
     version: int | str | None = None,
     columns: Sequence[str] | None = None,

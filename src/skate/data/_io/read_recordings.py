@@ -60,7 +60,8 @@ def read_videos(
     **options: Unpack[ReadKeywords],
 ) -> Dataset:
     """Read videos, a frame per row: `frame`, an array of (height, width, 3) of uint8, and
-    `frame_index`, its number in the file.
+    `frame_index`, its number in the file. Frames are upright, and all of a file have the size of
+    its first one.
 
     Args:
         paths: A file, a folder or several of them, on any file system.
@@ -68,7 +69,7 @@ def read_videos(
             ends, in seconds.
         fps: How many frames of a second are kept, about: each second one, third one and so on.
             None keeps all.
-        resize: (height, width) of the frames; None leaves them as they are.
+        resize: (height, width) of the frames; None is the size of the first one.
         **options: Those of `read_csv`, without others; `include_paths=True` adds the column
             `path`.
 
@@ -83,7 +84,7 @@ def read_videos(
     given = dict(options)
     if fps is not None and not _is_positive(fps):
         raise ValueError(f"Expected `fps` to be a positive integer or None; got {fps!r}")
-    if resize is not None and not (len(resize) == 2 and all(map(_is_positive, resize))):
+    if resize is not None and not _is_size(resize):
         raise ValueError(f"resize takes (height, width), two positive integers; got {resize!r}")
     files = file_options(paths, given, **_of(VIDEO_EXTENSIONS))
     size = None if resize is None else (resize[0], resize[1])
@@ -92,6 +93,10 @@ def read_videos(
 
 def _of(extensions: Sequence[str]) -> dict[str, Sequence[str]]:
     return {"file_extensions": extensions}
+
+
+def _is_size(given: object) -> bool:
+    return isinstance(given, (list, tuple)) and len(given) == 2 and all(map(_is_positive, given))
 
 
 def _is_positive(number: object) -> bool:

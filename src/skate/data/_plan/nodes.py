@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -135,6 +135,11 @@ class Exchange(Node, ABC):
     @property
     def inputs(self) -> tuple[Node, ...]:
         return self.children
+
+    def schema_of(self, inputs: Sequence[pa.Schema]) -> pa.Schema | None:
+        """Return the schema of what comes out if all rows of each input have the same one; None
+        if only a run can tell."""
+        return None
 
     @abstractmethod
     def run(self, streams: list[Iterator[Bundle]], context: DataContext) -> Iterator[Bundle]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -12,6 +13,9 @@ from skate._core.optional_imports import try_import
 from skate.data._arrow.blocks import Block, check_columns
 from skate.data._arrow.foreign import admitted, admitted_schema
 from skate.data.sources.lakes import EXTRA, LakeSource
+
+if TYPE_CHECKING:
+    from skate.data._io.paths import PathLike
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,7 @@ def _without(name: str, scan: tuple[tuple[str, Any], ...]) -> tuple[tuple[str, A
 
 
 def lance_source(
-    uris: str | Sequence[str],
+    uris: PathLike | Sequence[PathLike],
     version: int | str | None,
     storage_options: Mapping[str, str] | None,
     scan: Mapping[str, object],
@@ -107,7 +111,8 @@ def lance_source(
         )
     options = tuple((storage_options or {}).items())
     tables = []
-    for uri in [uris] if isinstance(uris, str) else uris:
+    for each in [uris] if isinstance(uris, (str, os.PathLike)) else uris:
+        uri = os.fspath(each)
         opened = lance.dataset(uri, version=version, storage_options=dict(options) or None)
         tables.append(LanceTable(uri, opened.version, options))
     if not tables:

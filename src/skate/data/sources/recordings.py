@@ -65,18 +65,20 @@ class VideoSource(FileSource):
     def _frames(self, path: str) -> Iterator[Block]:
         av = try_import("av", EXTRA)
         with self._seekable(path) as file, av.open(file, options=_ONLY_THIS_FILE) as video:
-            if not video.streams.video:
+            stream = video.streams.best("video")  # not the picture on the cover
+            if stream is None:
                 raise ValueError(f"{path} has no pictures; read_audio reads its sound")
-            stream = video.streams.video[0]
             rate = float(stream.average_rate or 0)
             step = max(1, round(rate / self.fps)) if self.fps else 1
+            size = self.resize
             frames: list[Any] = []
             numbers: list[int] = []
             times: list[Any] = []
             for number, frame in enumerate(video.decode(stream)):
                 if number % step:
                     continue
-                frames.append(self._picture(frame))
+                size = size or _upright_size(frame)
+                frames.append(_picture(frame, size))
                 numbers.append(number)
                 times.append(_times(frame, rate))
                 if len(frames) * frames[0].nbytes >= _BLOCK_BYTES:
@@ -90,15 +92,29 @@ class VideoSource(FileSource):
             return io.BytesIO(self.bytes_of(path))
         return self.place.filesystem.open_input_file(path)
 
-    def _picture(self, frame: Any) -> Any:
-        height, width = self.resize or (frame.height, frame.width)
-        return frame.reformat(width=width, height=height, format="rgb24").to_ndarray()
-
     def _block(self, frames: list[Any], numbers: list[int], times: list[Any]) -> Block:
         columns = {"frame": column_of_values(frames), "frame_index": pa.array(numbers)}
         if self.include_timestamps:
             columns["frame_timestamp"] = column_of_values(times)
         return pa.table(columns)
+
+
+def _upright_size(frame: Any) -> tuple[int, int]:
+    return (frame.width, frame.height) if _turns(frame) % 2 else (frame.height, frame.width)
+
+
+def _turns(frame: Any) -> int:
+    """Return how many quarters of a turn to the left put a frame upright, as its camera said."""
+    turns: int = round(frame.rotation / 90)
+    return turns
+
+
+def _picture(frame: Any, size: tuple[int, int]) -> Any:
+    """Return the pixels of a frame, upright and in this size."""
+    turns = _turns(frame)
+    height, width = reversed(size) if turns % 2 else size
+    pixels = frame.reformat(width=width, height=height, format="rgb24").to_ndarray()
+    return np.ascontiguousarray(np.rot90(pixels, turns))
 
 
 def _times(frame: Any, rate: float) -> Any:
