@@ -50,6 +50,13 @@ def test_the_best_is_last_in_the_list_of_the_best():
     assert manager.latest.metrics["nested"]["score"] == 2
 
 
+@pytest.mark.parametrize(("scores", "listed"), [([3, 1, 2], [3]), ([1, 2, 3], [3])])
+def test_the_last_is_not_among_the_best_only_because_it_is_the_last(scores, listed):
+    _, _, manager = run_of(scores, **best(num_to_keep=1))
+    assert [m["nested"]["score"] for _, m in manager.best_checkpoints] == listed
+    assert manager.latest.metrics["nested"]["score"] == scores[-1]
+
+
 def test_a_checkpoint_takes_the_place_of_another_of_its_name():
     manager = CheckpointManager(CheckpointConfig(num_to_keep=1))
     manager.register(Checkpoint("last"), {"n": 0})

@@ -702,6 +702,41 @@ def test_a_callback_asks_for_a_checkpoint(run):
     assert [metrics["step"] for _, metrics in trial.get_best_checkpoints()] == [2, 4]
 
 
+class TestWhatCallbacksAddToResults:
+    class Adding(tune.Callback):
+        def on_trial_result(self, iteration, trials, trial, result, **info):
+            result["double"] = 2 * result["step"]
+
+    class Hearing(tune.logger.LoggerCallback):
+        def __init__(self):
+            self.heard = []
+
+        def log_trial_result(self, iteration, trial, result):
+            self.heard.append(result.get("double"))
+
+    def test_it_is_in_all_that_comes_after_them(self, run):
+        before, after = self.Hearing(), self.Hearing()
+        analysis = run(square, config={"x": 1}, callbacks=[before, self.Adding(), after])
+        trial = analysis.trials[0]
+        assert (before.heard, after.heard) == ([None] * 4, [0, 2, 4, 6])
+        lines = (Path(trial.path) / "result.json").read_text().splitlines()
+        assert [json.loads(line)["double"] for line in lines] == [0, 2, 4, 6]
+        assert analysis.trial_dataframes[trial.trial_id]["double"].tolist() == [0, 2, 4, 6]
+        assert "double" in (Path(trial.path) / "progress.csv").read_text().partition("\n")[0]
+
+    def test_trials_are_compared_by_it(self, run):
+        def steps(config):
+            for step in range(config["steps"]):
+                tune.report({"step": step})
+
+        space = {"steps": tune.grid_search([1, 3, 2])}
+        analysis = run(steps, config=space, callbacks=[self.Adding()])
+        for scope in ("last", "all", "avg"):
+            assert analysis.get_best_config("double", "max", scope) == {"steps": 3}
+        summary = analysis.get_best_trial("double", "max").metric_analysis["double"]
+        assert (summary["min"], summary["avg"], summary["last"]) == (0, 2, 4)
+
+
 def test_each_result_is_a_step_of_its_own(run):
     class Steps(tune.Callback):
         def __init__(self):

@@ -72,8 +72,10 @@ class CheckpointManager:
 
     @property
     def best_checkpoints(self) -> list[tuple[Checkpoint, ResultRow]]:
-        """All that are kept, the best last when there is a score."""
-        return [(entry.checkpoint, entry.metrics) for entry in self._ranked()]
+        """Those that `num_to_keep` is for, the best last when there is a score. The last one,
+        which is kept in any case, may not be among them."""
+        chosen = self._ranked()[-(self.config.num_to_keep or 0) :]
+        return [(entry.checkpoint, entry.metrics) for entry in chosen]
 
     @property
     def in_order(self) -> list[tuple[Checkpoint, ResultRow]]:

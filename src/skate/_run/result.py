@@ -32,7 +32,8 @@ class Result:
         error: What ended the run, if something did.
         path: Its folder.
         metrics_dataframe: All reported results; read from the folder if it is not given.
-        best_checkpoints: All that were kept, each with its metrics.
+        best_checkpoints: The best, or last, `num_to_keep` of those that were kept, each with its
+            metrics.
         return_value: What the loop of the first worker returned.
     """
 

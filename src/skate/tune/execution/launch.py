@@ -19,7 +19,6 @@ from skate._run.config import FailureConfig, RunConfig
 from skate._run.config_checks import as_config
 from skate._run.environment_callbacks import callbacks_for_tuning
 from skate._run.loggers import default_loggers
-from skate._run.loggers.base import LoggerCallback
 from skate._run.uploads import Uploads
 from skate.tune.analysis.experiment_analysis import ExperimentAnalysis
 from skate.tune.error import TuneError
@@ -338,10 +337,7 @@ def _callbacks(given: Sequence[object]) -> list[object]:
     kinds = [type(callback) for callback in given]
     usual = default_loggers(_FLUSH_EVERY_SECONDS) if _writes_files() else []
     missing = [one for one in usual if type(one) not in kinds]
-    # loggers first, so that what they wrote is there for the others
-    own = [callback for callback in given if isinstance(callback, LoggerCallback)]
-    rest = [callback for callback in given if not isinstance(callback, LoggerCallback)]
-    return [*missing, *own, *rest]
+    return [*missing, *given]  # so that what the usual loggers wrote is there for the others
 
 
 def _writes_files() -> bool:

@@ -21,6 +21,7 @@ from skate.tune.execution import effects
 from skate.tune.execution.effects import Effect, Outcome, Steps
 
 if TYPE_CHECKING:
+    from skate._run.types import ResultRow
     from skate.tune.execution.controller import TuneController
     from skate.tune.execution.notes import ExperimentNotes
     from skate.tune.experiment.state_file import StateLog, StateLogs
@@ -66,6 +67,8 @@ class Performer:
     ) -> None:
         self._controller = controller
         self._callbacks = SearchCallbacks(callbacks)
+        self._loggers = SearchCallbacks(c for c in callbacks if is_default_logger(c))
+        self._others = SearchCallbacks(c for c in callbacks if not is_default_logger(c))
         self._at_begin = SearchCallbacks(c for c in callbacks if _has_own(c, "on_step_begin"))
         at_end = [c for c in callbacks if _has_own(c, "on_step_end")]
         self._at_end = SearchCallbacks(c for c in at_end if not is_default_logger(c))
@@ -119,10 +122,7 @@ class Performer:
     def _perform(self, effect: Effect) -> None:
         match effect:
             case effects.RecordResult(trial, result):
-                trial.ledger.add_result(result)
-                if self._notes is not None:
-                    self._notes.reported(trial, result)
-                self._tell("on_trial_result", trial, result=result)
+                self._record_result(trial, result)
             case effects.RecordCheckpoint():
                 self._record_checkpoint(effect)
             case effects.TellCallbacks(hook, trial, info):
@@ -151,6 +151,15 @@ class Performer:
                     self._notes.failed(trial, error)
             case effects.RollBack(trial):
                 roll_back(trial)
+
+    def _record_result(self, trial: Trial, result: ResultRow) -> None:
+        """Write a result down as callbacks leave it: they may add to it."""
+        hook = "on_trial_result"
+        self._tell(hook, trial, self._others, result=result)
+        trial.ledger.add_result(result)
+        if self._notes is not None:
+            self._notes.reported(trial, result)
+        self._tell(hook, trial, self._loggers, result=result)
 
     def _record_checkpoint(self, effect: effects.RecordCheckpoint) -> None:
         """Write down a checkpoint once its result is on record: a trial that goes on from here
@@ -194,10 +203,13 @@ class Performer:
         if callbacks.callbacks:
             callbacks.call(hook, iteration=controller.iteration, trials=controller.trials)
 
-    def _tell(self, hook: str, trial: Trial, **info: object) -> None:
+    def _tell(
+        self, hook: str, trial: Trial, those: CallbackList | None = None, /, **info: object
+    ) -> None:
         # the list itself, not a copy: there are many results, and there may be many trials
         trials, iteration = self._controller.trials, self._controller.iteration
-        self._callbacks.call(hook, iteration=iteration, trials=trials, trial=trial, **info)
+        told = self._callbacks if those is None else those
+        told.call(hook, iteration=iteration, trials=trials, trial=trial, **info)
 
 
 def _others_listen(callbacks: Sequence[object]) -> bool:

@@ -113,7 +113,8 @@ class Trial(TrialErrors):
         self.start_time: float | None = None
         self.num_results: int = 0
         self._last_result: ResultRow = {}
-        self._courses: MetricHistory | None = MetricHistory()  # None: of the last result alone
+        self._courses = MetricHistory()
+        self._last_counts = True  # the last result is in the courses
         if restore_path:
             self._adopted = RecordedCheckpoint(Checkpoint(restore_path), results=0)
         self._resources = placement_group_factory
@@ -244,9 +245,8 @@ class Trial(TrialErrors):
     @property
     def metric_analysis(self) -> MetricHistory:
         """`trial.metric_analysis["loss"]["min"]`, also max, avg, last, last-5-avg …"""
-        if self._courses is not None:
-            return self._courses
-        return MetricHistory.of_results([self._last_result])
+        self._count_last()
+        return self._courses
 
     @property
     def metric_n_steps(self) -> dict[str, Any]:
@@ -261,12 +261,16 @@ class Trial(TrialErrors):
         if self.experiment_tag:
             result.setdefault("experiment_tag", self.experiment_tag)
         self.num_results += 1
-        if self._courses is None or self._courses:
-            self._courses = self.metric_analysis
-            self._courses.add(result)
-        else:
-            self._courses = None  # schedulers stop most trials at their first result
+        self._count_last()
         self._last_result = result
+        # Not yet: callbacks may add to it. Most trials are stopped at their first result, and
+        # need no courses then.
+        self._last_counts = False
+
+    def _count_last(self) -> None:
+        if not self._last_counts:
+            self._courses.add(self._last_result)
+            self._last_counts = True
 
     def settle(self) -> None:
         """Keep what it has come to in little memory: there may be many that have ended."""
@@ -287,7 +291,7 @@ class Trial(TrialErrors):
     def _forget_results(self) -> None:
         self.num_results = 0
         self._last_result = {}
-        self._courses = MetricHistory()
+        self._courses, self._last_counts = MetricHistory(), True
 
     def should_stop(self, result: MetricsLike) -> bool:
         """Return whether a result ends the trial by its own criteria.
@@ -405,7 +409,9 @@ class Trial(TrialErrors):
             "status": self.status,
             "num_failures": self.num_failures,
             "last_result": packed(self._last_result),
-            "courses": None if self._courses is None else self._courses.state(),
+            "courses": self.metric_analysis.state()
+            if self._courses or self._last_counts
+            else None,
         }
 
     def take_progress(self, state: Mapping[str, Any]) -> None:
@@ -421,7 +427,8 @@ class Trial(TrialErrors):
         result = unpacked(state["last_result"], self._experiment_storage, self.stub, [])
         self._last_result = {**result, "config": self.config} if "config" in result else result
         courses = state["courses"]
-        self._courses = None if courses is None else MetricHistory.of(courses)
+        self._last_counts = courses is not None  # else they are of the last result alone
+        self._courses = MetricHistory.of(courses or {})
 
     @classmethod
     def from_record(
