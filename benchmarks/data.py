@@ -5,7 +5,7 @@
     python -m benchmarks.data                   everything
     python -m benchmarks.data --no-ray          without Ray, which takes most of the time
     python -m benchmarks.data --only sort       the rows whose name contains "sort"
-    python -m benchmarks.data --growth          from 1 to 64 files and from 0.1 to 10 GB
+    python -m benchmarks.data --growth F.svg    1 to 10,000 files, drawn, and 0.1 to 10 GB
 
 The images are the 10,000 of FashionMNIST's test set where Debian's `dataset-fashion-mnist` is
 installed, else as many random ones of the same size.
@@ -31,7 +31,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.alone import compile_modules
-from benchmarks.data_growth import passes_by_gigabytes, seconds_by_files
+from benchmarks.data_growth import draw, passes_by_gigabytes, seconds_by_files
 from benchmarks.fashion_mnist import fashion_images
 from benchmarks.rows import Goal, Row, at_most, share_of, times_ray
 from benchmarks.timing import timed
@@ -196,17 +196,20 @@ def drain(batches: Any) -> int:
 # -- growth ---------------------------------------------------------------------------------------
 
 
-def report_growth() -> None:
-    import skate.data
-
+def report_growth(figure: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        points = seconds_by_files(
-            write_tables,
-            lambda place: on_library(skate.data, "map_batches", place)(),
+        curves = seconds_by_files(
+            lambda place, files: write_tables(place, SMALL_ROWS * files, files),
+            {
+                name: lambda place, name=name: work_of(name, "map_batches", place)()  # type: ignore[misc]
+                for name in ("skate", "bare")
+            },
             Path(folder),
         )
-    for files, seconds in points:
-        print(f"{ROWS:,} rows in {files} files, map_batches: {ROWS / seconds:,.0f} rows/s")
+    for name, points in curves.items():
+        for files, seconds in points:
+            print(f"{name}, {files:,} files of 4 KB, map_batches: {files / seconds:,.0f} files/s")
+    draw({"Files of 4 KB": ("files", curves)}, figure)
     for gigabytes, seconds, peak in passes_by_gigabytes():
         print(f"{gigabytes:g} GB streamed: {gigabytes / seconds:.2f} GB/s, peak {peak:,.0f} MB")
 
@@ -272,7 +275,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--only", default="", metavar="TEXT", help="rows whose name contains it")
     parser.add_argument("--no-ray", action="store_true", help="leave Ray out")
-    parser.add_argument("--growth", action="store_true", help="1 to 64 files, 0.1 to 10 GB")
+    parser.add_argument(
+        "--growth", type=Path, metavar="FIGURE", help="draw growth with files, and 0.1 to 10 GB"
+    )
     parser.add_argument("--one", nargs=3, metavar=("SYSTEM", "ROW", "FOLDER"))
     options = parser.parse_args()
     if options.one:
@@ -280,7 +285,7 @@ def main() -> None:
         print(json.dumps(one(system, name, Path(folder))))
         return
     if options.growth:
-        report_growth()
+        report_growth(options.growth)
         return
     compile_modules()
     with tempfile.TemporaryDirectory() as folder:

@@ -13,23 +13,49 @@ import numpy as np
 
 from benchmarks.timing import timed
 
-FILES = (1, 4, 16, 64)
+FILES = (1, 10, 100, 1_000, 10_000)
 GIGABYTES = (0.1, 0.3, 1.0, 3.0, 10.0)
 ROW_BYTES, BLOCK_ROWS = 1000, 25_000
+Curves = dict[str, list[tuple[float, float]]]  # size and seconds, by system
 
 
 def seconds_by_files(
-    write: Callable[..., None], work: Callable[[Path], object], place: Path
-) -> Any:
-    """(files, seconds) for the same rows in ever more files; the best of three passes."""
-    points = []
+    write: Callable[[Path, int], None], systems: dict[str, Callable[[Path], object]], place: Path
+) -> Curves:
+    """(files, seconds) of passes over ever more small files by each system; the best of three."""
+    curves: Curves = {name: [] for name in systems}
     for count in FILES:
         folder = place / f"in-{count}"
         folder.mkdir()
-        write(folder, files=count)
-        work(folder)
-        points.append((count, min(timed(partial(work, folder)) for _ in range(3))))
-    return points
+        write(folder, count)
+        for name, work in systems.items():
+            work(folder)
+            seconds = min(timed(partial(work, folder)) for _ in range(3))
+            curves[name].append((count, seconds))
+    return curves
+
+
+def draw(panels: dict[str, tuple[str, Curves]], path: Path) -> None:
+    """Draw curves of seconds, as SVG.
+
+    Args:
+        panels: Title -> what grows, and the curve of each system.
+        path: The file.
+    """
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "growth"  # the same figure for the same numbers
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(1, len(panels), figsize=(5 * len(panels), 3.6), squeeze=False)
+    for axis, (title, (unit, curves)) in zip(axes[0], panels.items(), strict=True):
+        for name, points in curves.items():
+            axis.loglog(*zip(*points, strict=True), "o-" if name == "skate" else "o:", label=name)
+        axis.set(title=title, xlabel=unit, ylabel="seconds")
+        axis.legend()
+    figure.tight_layout()
+    figure.savefig(path, format="svg", metadata={"Date": None})
 
 
 def passes_by_gigabytes(sizes: tuple[float, ...] = GIGABYTES) -> list[tuple[float, float, float]]:

@@ -3,6 +3,7 @@
     python -m benchmarks.tpch                          scale factor 0.1
     python -m benchmarks.tpch --scale 1                about a gigabyte
     python -m benchmarks.tpch --only 1,21 --no-peers   some queries, skate alone
+    python -m benchmarks.tpch --growth growth.svg      all at scale factors 0.1, 1 and 10, drawn
 
 The tables come from `tpchgen-cli` (PyPI), as Parquet files, and are kept in `--folder`. DuckDB
 checks the answers and is timed; so are Polars' streaming engine and Daft, where they are installed
@@ -26,12 +27,14 @@ from typing import Any
 import pyarrow as pa
 
 import skate
+from benchmarks.data_growth import Curves, draw
 from benchmarks.timing import fastest
 from benchmarks.tpch_queries import QUERIES
 from benchmarks.tpch_sql import SQL
 from skate import data
 
 TABLES = "customer lineitem nation orders part partsupp region supplier".split()
+SCALES = (0.1, 1, 10)
 Answer = Callable[[int], pa.Table]
 
 
@@ -146,14 +149,37 @@ def installed(names: list[str], place: Path) -> dict[str, Answer]:
     return found
 
 
+def report_growth(folder: Path, figure: Path) -> None:
+    """Draw the seconds of all queries that every system answers alike, by scale factor."""
+    curves: Curves = {}
+    for scale in SCALES:
+        systems = {"skate": of_skate(made_tables(folder, scale))}
+        systems |= installed(["duckdb", "polars"], folder / f"sf{scale:g}")
+        sums = dict.fromkeys(systems, 0.0)
+        for number in QUERIES:
+            times, problems = measured(number, systems, systems["duckdb"](number), 0.0)
+            if problems:
+                print(f"Q{number} is left out at {scale:g}: {problems}")
+                continue
+            sums = {name: total + times[name] for name, total in sums.items()}
+        for name, seconds in sums.items():
+            print(f"{name} at scale factor {scale:g}: {seconds:.2f} s", flush=True)
+            curves.setdefault(name, []).append((scale, seconds))
+    draw({"The queries of TPC-H": ("scale factor", curves)}, figure)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--growth", type=Path, metavar="FIGURE", help="draw growth with scale")
     parser.add_argument("--scale", type=float, default=0.1)
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "tpch")
     parser.add_argument("--only", help="numbers of queries, with commas between them")
     parser.add_argument("--no-peers", action="store_true", help="check the answers, time skate")
     parser.add_argument("--seconds", type=float, default=0.0, help="for repeats of each query")
     chosen = parser.parse_args()
+    if chosen.growth:
+        report_growth(chosen.folder, chosen.growth)
+        return 0
     place = made_tables(chosen.folder, chosen.scale)
     numbers = [int(text) for text in chosen.only.split(",")] if chosen.only else list(QUERIES)
     skate.init()
