@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from skate.engine import current_engine
-from skate.engine.base import CallOptions
 from skate.engine.local import messages as m
 from skate.engine.local.hub.values import NONE
 from skate.engine.local.objects import INLINE
+from skate.engine.specs import CallOptions
 from tests.local.fakes import new_worker
 from tests.support import local_only
 

@@ -16,7 +16,7 @@ from skate._core.signature import Arity, arity_of, showing_keywords
 from skate._facade.actor_handle import ActorHandle, looking_like
 from skate._facade.calls import ActorMaker, C_co, Maker_co, P, TypedActor
 from skate.engine import current_engine
-from skate.engine.base import ActorMeta, ActorOptions, ClassSpec, MethodMeta
+from skate.engine.specs import ActorMeta, ActorOptions, ClassSpec, MethodMeta
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -18,7 +18,7 @@ from skate._facade.actor import INVOCATION_DECORATOR, Actor, ActorClass
 from skate._facade.actor_handle import decorated, looking_like
 from skate._facade.calls import Out_co, P, R_co, RemoteCallable
 from skate.engine import current_engine
-from skate.engine.base import FunctionSpec, TaskOptions
+from skate.engine.specs import FunctionSpec, TaskOptions
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from skate._core import serialization
-from skate.engine.base import Context, method_name
+from skate.engine.specs import Context, method_name
 
 if TYPE_CHECKING:
     from skate._core.serialization import Packed

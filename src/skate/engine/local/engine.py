@@ -16,15 +16,6 @@ from skate._core.accelerators import NUMBERED, visible_ids
 from skate._core.refs import ObjectRef, ObjectRefGenerator
 from skate._core.serialization import Serialized
 from skate.engine import end_with_program, install_engine, installed_engine
-from skate.engine.base import (
-    ActorMeta,
-    ActorOptions,
-    CallOptions,
-    ClassSpec,
-    Context,
-    FunctionSpec,
-    TaskOptions,
-)
 from skate.engine.local import machine
 from skate.engine.local.arguments import PackedArguments, dump_function, modules_used, pack
 from skate.engine.local.asking import Asking, described
@@ -52,6 +43,15 @@ from skate.engine.local.output import Output
 from skate.engine.local.reactor import Reactor, Waiter
 from skate.engine.local.session import SessionFiles
 from skate.engine.local.store import Store
+from skate.engine.specs import (
+    ActorMeta,
+    ActorOptions,
+    CallOptions,
+    ClassSpec,
+    Context,
+    FunctionSpec,
+    TaskOptions,
+)
 
 _MOST_TOGETHER = 32  # messages that may be collected before they are written
 

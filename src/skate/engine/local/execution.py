@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from skate._core import serialization
 from skate._core.errors import task_error, unknown_concurrency_group
-from skate.engine.base import ActorOptions, Context, TaskOptions
 from skate.engine.local import messages as m
 from skate.engine.local.answers import Answers
 from skate.engine.local.hosted_actor import HostedActor, safe_repr
@@ -29,6 +28,7 @@ from skate.engine.local.preparation import Preparation, Prepared, actor_settings
 from skate.engine.local.reactor import Waiter
 from skate.engine.local.running import Running, running_now
 from skate.engine.local.termination import Termination
+from skate.engine.specs import ActorOptions, Context, TaskOptions
 
 if TYPE_CHECKING:
     from skate.engine.local.wire import Connection

@@ -22,11 +22,11 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skate._core.peer_credentials import user_of_peer
-from skate.engine.base import CallOptions
 from skate.engine.local import messages as m
 from skate.engine.local.objects import INLINE, STORED, ObjectEntry
 from skate.engine.local.socket_paths import use_socket
 from skate.engine.local.wire import Connection, Message
+from skate.engine.specs import CallOptions
 
 if TYPE_CHECKING:
     from skate._core.refs import ObjectRef

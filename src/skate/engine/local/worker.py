@@ -13,15 +13,6 @@ from typing import Any
 from skate._core import serialization
 from skate._core.refs import ObjectRef, ObjectRefGenerator
 from skate._core.serialization import Serialized
-from skate.engine.base import (
-    ActorMeta,
-    ActorOptions,
-    CallOptions,
-    ClassSpec,
-    Context,
-    FunctionSpec,
-    TaskOptions,
-)
 from skate.engine.local import messages as m
 from skate.engine.local import surroundings
 from skate.engine.local.arguments import PackedArguments, dump_function, pack
@@ -44,6 +35,15 @@ from skate.engine.local.recent_mapping import RecentMapping
 from skate.engine.local.store import Store
 from skate.engine.local.unread import PackedUnreadErrors
 from skate.engine.local.wire import Connection
+from skate.engine.specs import (
+    ActorMeta,
+    ActorOptions,
+    CallOptions,
+    ClassSpec,
+    Context,
+    FunctionSpec,
+    TaskOptions,
+)
 
 _SOON_SECONDS = 0.002
 _MOST_OPTIONS = 1000
