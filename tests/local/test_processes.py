@@ -12,6 +12,7 @@ import pytest
 from skate import exceptions
 from skate.engine.local import forkserver
 from skate.engine.local import messages as m
+from skate.engine.local.wire import encode
 from tests.local.fakes import worker_of
 from tests.local.hub_bench import HubBench
 
@@ -137,7 +138,7 @@ def test_a_worker_that_dies_before_it_is_one_is_asked_for_again(hub_bench: HubBe
 def test_what_a_worker_had_written_before_its_end_counts(hub_bench: HubBench) -> None:
     task = hub_bench.submit(max_retries=0)
     worker = worker_of(task)
-    read: list[Any] = [m.encode(m.WorkResult(task.id, 0, b"", (), 5))]
+    read: list[Any] = [encode(m.WorkResult(task.id, 0, b"", (), 5))]
 
     def garbled() -> Any:
         yield read

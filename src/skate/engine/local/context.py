@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from skate._core.serialization import Packed
     from skate.engine.local.execution import Execution
     from skate.engine.local.messages import WorkSettings
-    from skate.engine.local.running import Running
+    from skate.engine.local.preparation import Running
 
 
 def build_context(execution: Execution, running: Running | None) -> Context:
