@@ -67,7 +67,7 @@ class Load:
 
 def test_the_load_that_is_told_counts_those_that_wait():
     counts, load = Counts(1), Load()
-    counts._load = load  # type: ignore[assignment]
+    counts._load = load
     counts.waiting = 3
     counts._count_in()
     counts._count_out(time.monotonic())
