@@ -187,16 +187,17 @@ class Preparation:
 
     def _arguments(self, task_id: int, kind: int, data: Any, dependencies: Any) -> tuple[Any, Any]:
         if kind == INLINE and not dependencies:
-            return serialization.loads(data)  # type: ignore[no-any-return]
+            plain: tuple[Any, Any] = serialization.loads(data)
+            return plain
         load = self._engine.load_argument
         borrowed = self.borrowed[task_id] = []
         if kind == INLINE:
-            value = serialization.loads(data)
+            value: tuple[Any, Any] = serialization.loads(data)
         else:
             location, object_id = data
             value = load(kind, location, object_id, borrowed)
         if not dependencies:
-            return value  # type: ignore[no-any-return]
+            return value
         return unpack(value, [(slot, load(k, d, id, borrowed)) for slot, k, d, id in dependencies])
 
 

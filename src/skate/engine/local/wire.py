@@ -109,7 +109,8 @@ class Connection:
         if not count:
             return None
         if not self._inbox and count == 4 + int.from_bytes(_buffer[:4], "little"):
-            return marshal.loads(_buffer[4:count])  # type: ignore[no-any-return]
+            messages: list[Message] = marshal.loads(_buffer[4:count])
+            return messages
         self._inbox += _buffer[:count]
         return self._complete_frames()
 

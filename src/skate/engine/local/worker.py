@@ -323,7 +323,8 @@ class WorkerEngine(WorkerStreams, Asking):
                 nested = self.published(serialized.refs)
                 self.send(m.ExportFunction(key, kind, data, name, nested))
                 exported = self._first_export(spec, key)
-        return exported[1]  # type: ignore[no-any-return]
+        known: int = exported[1]
+        return known
 
     def _first_export(self, spec: Any, key: int) -> object:
         """Return what all threads use: the export that was first, also when several had begun.

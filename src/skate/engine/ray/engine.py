@@ -316,7 +316,8 @@ class RayEngine(Engine):
     def profile(self, name: str, extra: Mapping[str, object]) -> AbstractContextManager[None]:
         texts = {key: str(value) for key, value in extra.items()}
         # The name of an event of Ray's is one of few; what is shown may be anything.
-        return profiling.profile("span", {"name": name, **texts})  # type: ignore[no-any-return]
+        span: AbstractContextManager[None] = profiling.profile("span", {"name": name, **texts})
+        return span
 
     # -- placement groups ----------------------------------------------------------------------
 
