@@ -10,6 +10,7 @@ import pytest
 from skate import exceptions
 from skate.engine.local.hub import errors
 from skate.engine.local.hub.resources import ResourcePool, to_units
+from tests.local.fakes import worker_of
 from tests.local.hub_bench import HubBench
 
 
@@ -24,15 +25,10 @@ def test_why_there_is_no_process_and_what_may_help(number: int, way_out: str) ->
     assert said.endswith(way_out + "`" if way_out else os.strerror(number))
 
 
-@pytest.mark.parametrize(
-    ("status", "text"),
-    [(None, "died"), (9, "was killed by SIGKILL"), (3 << 8, "exited with code 3")],
-)
-def test_how_a_worker_ended(hub_bench: HubBench, status: int | None, text: str) -> None:
-    worker = hub_bench.submit().worker
-    assert worker is not None
-    worker.pid, worker.status = 100, status
-    assert errors.how_it_ended(worker) == f"the worker (pid=100) {text}"
+def test_what_a_worker_has_said_itself_goes_before_how_it_ended(hub_bench: HubBench) -> None:
+    worker = worker_of(hub_bench.submit())
+    worker.pid, worker.status = 100, 9
+    assert errors.how_it_ended(worker) == "the worker (pid=100) was killed by SIGKILL"
     worker.last_words = "it has said so"
     assert errors.how_it_ended(worker) == "it has said so"
 
@@ -73,11 +69,11 @@ def test_an_actor_that_asks_for_too_much_is_unschedulable(hub_bench: HubBench) -
 
 def test_tries_are_told_where_there_were_several(hub_bench: HubBench) -> None:
     task = hub_bench.submit()
-    assert task.worker is not None
-    task.worker.pid, task.worker.status = 100, 9
-    assert "tried" not in str(errors.crashed(task.worker, task))
+    worker = worker_of(task)
+    worker.pid, worker.status = 100, 9
+    assert "tried" not in str(errors.crashed(worker, task))
     task.attempt = 2
-    assert "It was tried 3 times" in str(errors.crashed(task.worker, task))
+    assert "It was tried 3 times" in str(errors.crashed(worker, task))
     actor = hub_bench.create_actor()
     call = hub_bench.call(actor)
     call.attempt = 1
