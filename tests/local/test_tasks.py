@@ -304,3 +304,20 @@ def test_the_error_of_a_retry_that_was_cancelled_says_so(hub_bench: HubBench) ->
     hub_bench.hub.tasks.cancel(hub_bench.entries[task.id], force=False, recursive=False)
     hub_bench.receive(worker_of(task), m.RetryWork(task.id, FAILED, ERROR, 5))
     assert isinstance(hub_bench.error_of(task.id), exceptions.TaskCancelledError)
+
+
+def test_an_error_that_was_told_already_is_not_shown_as_unread(hub_bench: HubBench) -> None:
+    told, untold = hub_bench.submit(), hub_bench.submit()
+    hub_bench.entries[told.id].read = True  # by a wait that has failed in its place
+    hub_bench.drop(told.id, untold.id)
+    for task in (told, untold):
+        hub_bench.finish(task, FAILED, ERROR)
+    assert not hub_bench.hub.unread.told
+    assert [*hub_bench.hub.unread._packed] == [ERROR]
+
+
+def test_an_event_that_nobody_refers_to_cannot_fail(hub_bench: HubBench) -> None:
+    hub_bench.hub.values.fail_from_now_on(12345, ERROR)
+    event = hub_bench.put(None)
+    hub_bench.hub.values.fail_from_now_on(event.id, ERROR)
+    assert isinstance(hub_bench.error_of(event.id), KeyError)
