@@ -29,7 +29,7 @@ from skate.serve._application.specs import DeploymentSpec
 from skate.serve._identity import NAMESPACE, DeploymentID, ReplicaID
 from skate.serve._replica.child_calls import cancel_children, settle_children
 from skate.serve._replica.deployment_actors import SharedActors
-from skate.serve._replica.load_reports import ReplicaLoad
+from skate.serve._replica.load_reports import ReplicaLoad, Traffic
 from skate.serve._replica.logs import ReplicaLogs
 from skate.serve._replica.request_counts import RequestCounts
 from skate.serve._replica.stats_reports import StatsPlan, StatsReports, dictionary
@@ -138,11 +138,16 @@ class Replica(RequestCounts):
         self._stats: list[StatsReports] = []
         self._metadata = b""
         self.logs: ReplicaLogs | None = None
+        self.traffic = Traffic()
         announce("replicas", self, live_rows_of)
 
     @property
     def deployment_id(self) -> DeploymentID:
         return self.id.deployment_id
+
+    @property
+    def max_ongoing_requests(self) -> int:
+        return self.options.max_ongoing_requests
 
     @property
     def callable(self) -> object:
@@ -377,7 +382,7 @@ class Replica(RequestCounts):
 
     def begin(self, request: RequestContext) -> _Begun:
         """Count in a request that begins in this task, and set its context; `end` must follow."""
-        self._count_in()
+        self._one_more()
         if not self._owns_process:
             self._enter()
         return serve_context._request.set(request), time.monotonic()
@@ -387,6 +392,10 @@ class Replica(RequestCounts):
         token, since = begun
         serve_context._request.reset(token)
         self._count_out(since)
+
+    def _count_out(self, since: float) -> None:
+        self.traffic.count(time.monotonic() - since)
+        self._one_less()
 
     async def handle_request(
         self, method: str, request_id: str, model_id: str, /, *args: object, **kwargs: object

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 from skate.serve._application.options import DeploymentOptions
-from skate.serve._replica.load_reports import ReplicaLoad, Traffic
+from skate.serve._replica.load_reports import ReplicaLoad
 
 
 class RequestCounts:
@@ -18,14 +17,9 @@ class RequestCounts:
         self.ongoing = 0
         self.waiting = 0  # over HTTP, for room here
         self.stopping = False
-        self.traffic = Traffic()
         self._load: ReplicaLoad | None = None  # who is told, where the controller scales by it
         self._waiting_for_room: list[asyncio.Future[None]] = []
         self._idle: asyncio.Event | None = None
-
-    @property
-    def max_ongoing_requests(self) -> int:
-        return self.options.max_ongoing_requests
 
     def refuses(self) -> bool:
         """Return whether no request is taken now."""
@@ -33,7 +27,7 @@ class RequestCounts:
 
     async def has_room(self) -> None:
         """Return when a request would be taken again, or when none will ever be."""
-        while self.ongoing >= self.max_ongoing_requests and not self.stopping:
+        while self.ongoing >= self.options.max_ongoing_requests and not self.stopping:
             future = asyncio.get_running_loop().create_future()
             self._waiting_for_room.append(future)
             await future
@@ -42,13 +36,12 @@ class RequestCounts:
         """Return how many requests are here."""
         return self.ongoing
 
-    def _count_in(self) -> None:
+    def _one_more(self) -> None:
         self.ongoing += 1
         if self._load is not None:
             self._load.change(self.ongoing + self.waiting)
 
-    def _count_out(self, since: float) -> None:
-        self.traffic.count(time.monotonic() - since)
+    def _one_less(self) -> None:
         self.ongoing -= 1
         if self._load is not None:
             self._load.change(self.ongoing + self.waiting)
