@@ -25,20 +25,23 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
+# Also for pickles of earlier versions, which name some of them here.
+from skate.engine.specs import (
+    ActorMeta,
+    ActorOptions,
+    CallOptions,
+    ClassSpec,
+    Context,
+    FunctionSpec,
+    MethodMeta,  # noqa: F401
+    TaskOptions,
+)
+
 if TYPE_CHECKING:
     import asyncio
 
     from skate._core.labels import Selector
     from skate._core.refs import ObjectRef, ObjectRefGenerator
-    from skate.engine.specs import (
-        ActorMeta,
-        ActorOptions,
-        CallOptions,
-        ClassSpec,
-        Context,
-        FunctionSpec,
-        TaskOptions,
-    )
 
     # What a call returns at once, by its num_returns: 1, "streaming", n, 0.
     Returned: TypeAlias = "ObjectRef[Any] | ObjectRefGenerator[Any] | list[ObjectRef[Any]] | None"
