@@ -148,6 +148,15 @@ def test_what_pickles_name_by_a_former_path(former: str, current: str) -> None:
         assert pickle.loads(f"c{former}\n{name}\n.".encode()) is getattr(module, name)
 
 
+@pytest.mark.parametrize(
+    "name", ["TaskOptions", "ActorOptions", "CallOptions", "ActorMeta", "MethodMeta"]
+)
+def test_a_remote_function_of_an_earlier_pickle_finds_its_options(name: str) -> None:
+    from skate.engine import specs
+
+    assert pickle.loads(f"cskate.engine.base\n{name}\n.".encode()) is getattr(specs, name)
+
+
 # -- names of public classes and functions ------------------------------------------------------
 
 

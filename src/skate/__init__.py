@@ -26,7 +26,7 @@ from skate._core.ids import (
 )
 from skate._core.public_names import install_finder, lazy_names, name_publicly
 from skate._core.refs import DynamicObjectRefGenerator, ObjectRef, ObjectRefGenerator
-from skate._facade.actor import Actor, ActorClass, method
+from skate._facade.actor import Actor, ActorClass
 from skate._facade.actor_handle import ActorHandle
 from skate._facade.api import (
     ClientContext,
@@ -45,6 +45,7 @@ from skate._facade.api import (
     timeline,
     wait,
 )
+from skate._facade.methods import method
 from skate._facade.remote import remote
 from skate.runtime_context import get_runtime_context
 

@@ -3,8 +3,9 @@
 from typing import Any, TypeVar, Union
 
 from skate._core.public_names import name_publicly
-from skate._facade.actor import ActorClass, ActorClassInheritanceError, exit_actor, method
+from skate._facade.actor import ActorClass, ActorClassInheritanceError, exit_actor
 from skate._facade.actor_handle import ActorHandle, ActorMethod
+from skate._facade.methods import method
 
 T = TypeVar("T")
 

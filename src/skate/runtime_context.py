@@ -12,7 +12,8 @@ from skate.engine import current_engine
 
 if TYPE_CHECKING:
     from skate._facade.actor_handle import ActorHandle
-    from skate.engine.base import Context, Engine
+    from skate.engine.base import Engine
+    from skate.engine.specs import Context
     from skate.runtime_env import RuntimeEnv
 
 

@@ -10,8 +10,10 @@ import pytest
 import skate
 import skate.data
 from skate.data import iterator
+from skate.data._execution import split_coordinator
+from skate.data._execution.split_coordinator import Turn
 from skate.data._execution.split_readers import SplitReader
-from skate.data.iterator import Turn, split_iterators
+from skate.data.iterator import split_iterators
 from tests.support import PATIENCE, local_only
 
 pytestmark = pytest.mark.usefixtures("engine")
@@ -88,7 +90,7 @@ def test_a_part_that_is_not_read_is_named(monkeypatch):
         texts.append(text)
         warned.set()
 
-    monkeypatch.setattr(iterator.warnings, "warn", show)
+    monkeypatch.setattr(split_coordinator.warnings, "warn", show)
     first, second = skate.data.range(10).streaming_split(2, equal=True)
     counts = []
     thread = threading.Thread(target=lambda: counts.append(len(list(first.iter_rows()))))

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from typing import Any
 
 from skate._core import serialization
-from skate.engine.base import ActorMeta, ActorOptions, CallOptions, TaskOptions
 from skate.engine.local import messages as m
 from skate.engine.local.hub.actors import HubActor
 from skate.engine.local.hub.hub import Hub
@@ -23,6 +22,8 @@ from skate.engine.local.hub.values import NONE
 from skate.engine.local.hub.work import ExportedFunction, HubTask, WorkPlan
 from skate.engine.local.hub.workers import WorkerProcess
 from skate.engine.local.objects import FAILED, INLINE, ObjectEntry, ObjectTable
+from skate.engine.local.wire import encode
+from skate.engine.specs import ActorMeta, ActorOptions, CallOptions, TaskOptions
 
 META = ActorMeta("A", "m", {})
 
@@ -233,7 +234,7 @@ class HubBench:
 
     def receive(self, worker: WorkerProcess, *messages: Any) -> None:
         """The worker has sent these."""
-        self.hub.received(worker, [m.encode(message) for message in messages])
+        self.hub.received(worker, [encode(message) for message in messages])
 
     def finish(self, task: HubTask, kind: int = INLINE, data: Any = NONE) -> None:
         assert task.worker is not None

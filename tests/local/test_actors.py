@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from skate.engine.base import ActorOptions
 from skate.engine.local.hub.actors import (
     ALIVE,
     DEAD,
@@ -14,6 +13,7 @@ from skate.engine.local.hub.actors import (
 )
 from skate.engine.local.hub.work import HubTask, WorkPlan
 from skate.engine.local.hub.workers import WorkerProcess
+from skate.engine.specs import ActorOptions
 from tests.local.fakes import function, new_worker
 
 _count = iter(range(1, 1_000_000))

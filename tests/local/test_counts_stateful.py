@@ -17,13 +17,13 @@ from hypothesis.stateful import (
     rule,
 )
 
-from skate.engine.base import ActorOptions
 from skate.engine.local.hub.actors import ALIVE, HubActor
 from skate.engine.local.hub.counts import Counts
 from skate.engine.local.hub.reachability import unreachable_actors
 from skate.engine.local.hub.streams import ItemStream
 from skate.engine.local.hub.work import HubTask, WorkPlan
 from skate.engine.local.objects import STORED, ObjectEntry
+from skate.engine.specs import ActorOptions
 from tests.local.fakes import function, new_worker
 from tests.local.machines import BOUNDED
 

@@ -86,6 +86,17 @@ def test_a_running_actor_is_killed(hub_bench: HubBench, no_restart: bool) -> Non
     assert actor.state == (DEAD if no_restart else RESTARTING) or actor.worker is not worker
 
 
+def test_a_killed_process_takes_the_actors_along_that_it_had_made(hub_bench: HubBench) -> None:
+    maker, kept, detached = (hub_bench.create_actor(detached=n == 2) for n in range(3))
+    for actor in (maker, kept, detached):
+        hub_bench.finish(actor.creation)
+    for actor in (kept, detached):
+        actor.creation.owner = process_of(maker)
+    hub_bench.lose(process_of(maker), status=9)
+    assert (kept.state, detached.state) == (DEAD, ALIVE)
+    assert "its owner has died" in str(hub_bench.error_of(hub_bench.call(kept).id))
+
+
 def test_an_actor_that_ends_itself_is_not_restarted(hub_bench: HubBench) -> None:
     actor = hub_bench.create_actor(max_restarts=-1)
     hub_bench.finish(actor.creation)

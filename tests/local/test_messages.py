@@ -12,6 +12,7 @@ import pytest
 import skate
 from skate.engine import current_engine, installed_engine
 from skate.engine.local import messages as m
+from skate.engine.local.wire import decode_work, encode, encode_result, encode_work
 from tests.support import local_only
 
 
@@ -31,16 +32,16 @@ def test_each_message_has_a_number_of_its_own() -> None:
 @pytest.mark.parametrize("kind", m.MESSAGES)
 def test_a_message_is_the_same_on_the_wire(kind: Any) -> None:
     message = kind(*range(len(kind._fields)))
-    number, fields = marshal.loads(marshal.dumps(m.encode(message)))
+    number, fields = marshal.loads(marshal.dumps(encode(message)))
     assert m.MESSAGES[number](*fields) == message
 
 
 def test_the_fast_ways_write_the_same() -> None:
     work = m.Work(m.CALL, 1, "method", 0, b"", None, 1, {"name": "x"})
-    assert m.encode_work(*work) == m.encode(work)
-    assert m.decode_work(m.encode(work)[1]) == work
+    assert encode_work(*work) == encode(work)
+    assert decode_work(encode(work)[1]) == work
     result = m.WorkResult(1, 0, b"", (), 5)
-    assert m.encode_result(*result) == m.encode(result)
+    assert encode_result(*result) == encode(result)
 
 
 def test_settings_have_known_names() -> None:

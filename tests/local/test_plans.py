@@ -13,12 +13,12 @@ from unittest.mock import Mock
 import pytest
 
 from skate._core import serialization
-from skate.engine.base import ActorMeta, ActorOptions, CallOptions, TaskOptions
 from skate.engine.local.archives import Archives
 from skate.engine.local.hub.groups import HubGroup
 from skate.engine.local.hub.plans import Planner, concurrency
 from skate.engine.local.hub.resources import to_units
 from skate.engine.local.hub.state import SessionFacts
+from skate.engine.specs import ActorMeta, ActorOptions, CallOptions, TaskOptions
 from tests.local.fakes import Machine
 
 META = ActorMeta("A", "m", {})

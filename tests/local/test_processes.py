@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 from skate import exceptions
 from skate.engine.local import forkserver
 from skate.engine.local import messages as m
+from skate.engine.local.wire import Connection, encode
 from tests.local.fakes import worker_of
 from tests.local.hub_bench import HubBench
 
@@ -137,7 +140,7 @@ def test_a_worker_that_dies_before_it_is_one_is_asked_for_again(hub_bench: HubBe
 def test_what_a_worker_had_written_before_its_end_counts(hub_bench: HubBench) -> None:
     task = hub_bench.submit(max_retries=0)
     worker = worker_of(task)
-    read: list[Any] = [m.encode(m.WorkResult(task.id, 0, b"", (), 5))]
+    read: list[Any] = [encode(m.WorkResult(task.id, 0, b"", (), 5))]
 
     def garbled() -> Any:
         yield read
@@ -174,3 +177,58 @@ def test_a_defect_is_shown_and_takes_no_others_along(
     hub_bench.receive(worker_of(task), unknown, m.WorkResult(task.id, 0, b"", (), 5))
     assert shown == [KeyError]
     assert hub_bench.is_done(task.id)
+
+
+def test_a_worker_whose_end_is_known_is_gone_with_its_socket(hub_bench: HubBench) -> None:
+    task = hub_bench.submit(max_retries=0)
+    worker = worker_of(task)
+    worker.pid, worker.status = NOBODY, 9
+    hang_up(hub_bench, worker)
+    assert "SIGKILL" in str(hub_bench.error_of(task.id))
+
+
+def test_what_a_lost_server_has_not_started_is_asked_for_again(hub_bench: HubBench) -> None:
+    processes = hub_bench.hub.processes
+    started, waiting = hub_bench.submit(), hub_bench.submit()
+    worker_of(started).end_launch()
+    server = worker_of(waiting).server
+    lost: Any = server
+    lost.receive = lambda: None
+    lost.control = worker_of(waiting).connection  # some descriptor
+    lost.ended, lost.forgotten = [], []
+    lost.end_at_once = lambda: lost.ended.append(True)
+    processes._servers.forget = lost.forgotten.append  # type: ignore[method-assign]
+    launch = worker_of(waiting).launch
+    assert launch is not None
+    tries = launch.tries
+    processes._server_readable(lost)
+    assert (lost.ended, lost.forgotten) == ([True], [lost])
+    assert worker_of(waiting).server is None
+    hub_bench.pass_time()
+    assert worker_of(waiting).launch is launch
+    assert launch.tries == tries + 1
+    assert not hub_bench.is_done(started.id)  # its process lives on
+
+
+def test_in_a_forked_child_the_workers_are_those_of_the_parent(hub_bench: HubBench) -> None:
+    hub_bench.submit()
+    (worker,) = hub_bench.workers
+    hub_bench.hub.processes.detach_in_child()
+    assert worker.connection.closed
+    assert worker.launch is None
+
+
+def test_where_lines_are_counted_workers_end_by_themselves(
+    hub_bench: HubBench, monkeypatch: pytest.MonkeyPatch, killed: list[int]
+) -> None:
+    monkeypatch.setattr("skate.engine.local.hub.processes.is_measured", lambda: True)
+    worker = worker_of(hub_bench.submit())
+    assert worker.launch is not None
+    theirs = Connection(worker.launch.socket.dup())
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        worker.pid = ended.pid
+        worker.connection.outbox.clear()
+        hub_bench.hub.processes.shutdown()
+    assert theirs.receive() == [encode(m.ExitWorker())]
+    theirs.close()
+    assert killed == [ended.pid]  # in case that it had started others

@@ -7,11 +7,11 @@ import itertools
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from skate.engine.base import ActorOptions
 from skate.engine.local.hub.actors import ALIVE, DEAD, HubActor
 from skate.engine.local.hub.resources import CPU, UNIT
 from skate.engine.local.hub.work import HubTask, WorkPlan
 from skate.engine.local.hub.workers import WorkerProcess
+from skate.engine.specs import ActorOptions
 from tests.local.fakes import Machine, function, new_worker
 from tests.local.machines import BOUNDED
 

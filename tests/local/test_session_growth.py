@@ -12,6 +12,7 @@ import skate
 from skate.engine import installed_engine
 from skate.engine.local import messages as m
 from skate.engine.local.objects import ObjectEntry
+from skate.engine.local.wire import encode
 from skate.util import placement_group, remove_placement_group
 from tests.support import Flag, eventually, local_only
 
@@ -144,7 +145,7 @@ def test_a_cancelled_task_that_a_worker_gives_back_is_answered(flag: Any) -> Non
             skate.cancel(ref)
         for worker in list(engine.hub.state.workers.values()):
             back = [id for id, task in worker.in_flight.items() if task.cancelled]
-            engine.hub.received(worker, [m.encode(m.GaveBack(back))])
+            engine.hub.received(worker, [encode(m.GaveBack(back))])
     for ref in behind:
         with pytest.raises(skate.exceptions.TaskCancelledError):
             skate.get(ref, timeout=60)

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from skate.engine import current_engine
-from skate.engine.base import CallOptions
 from skate.engine.local import messages as m
 from skate.engine.local.hub.values import NONE
 from skate.engine.local.objects import INLINE
+from skate.engine.local.wire import encode
+from skate.engine.specs import CallOptions
 from tests.local.fakes import new_worker
 from tests.support import local_only
 
@@ -28,7 +29,7 @@ def test_a_lost_call_of_a_dead_caller_leaves_nothing() -> None:
     with engine.lock:
         before = set(engine.entries)
         engine.hub.state.workers[callee.number] = callee
-        engine.hub.received(caller, [m.encode(lost)])
+        engine.hub.received(caller, [encode(lost)])
         engine.hub.counts.release(caller, list(caller.holds))  # as at its end
         del engine.hub.state.workers[callee.number]
         for follow_up in callee.when_lost:

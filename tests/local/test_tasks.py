@@ -96,6 +96,40 @@ def test_an_exception_is_retried_as_often_as_allowed(hub_bench: HubBench) -> Non
     assert task.attempt == 1
 
 
+def test_what_goes_on_raising_waits_longer_each_time_before_it_is_tried_again(
+    hub_bench: HubBench,
+) -> None:
+    task = hub_bench.submit(max_retries=-1, retry_exceptions=True)
+    hub_bench.reactor.timers.clear()
+    pauses = []
+    for _ in range(9):
+        hub_bench.receive(worker_of(task), m.RetryWork(task.id, FAILED, ERROR, 5))
+        if task.worker is None:
+            pauses.append(hub_bench.reactor.timers[-1][0])
+            hub_bench.pass_time()
+    assert pauses == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0]  # not before the first retry
+
+
+def test_what_was_cancelled_while_it_waited_to_be_tried_again_is_not(hub_bench: HubBench) -> None:
+    task = hub_bench.submit(max_retries=-1, retry_exceptions=True)
+    for _ in range(2):
+        hub_bench.receive(worker_of(task), m.RetryWork(task.id, FAILED, ERROR, 5))
+    hub_bench.ask("cancel", task.id, False, False)
+    assert isinstance(hub_bench.error_of(task.id), exceptions.TaskCancelledError)
+    hub_bench.pass_time()
+    assert task.worker is None
+
+
+def test_an_argument_that_comes_to_a_cancelled_task_starts_nothing(hub_bench: HubBench) -> None:
+    first, last = hub_bench.put(None), hub_bench.put(None)
+    task = hub_bench.submit(first, last)
+    hub_bench.ask("cancel", task.id, False, False)
+    for entry in (first, last):
+        hub_bench.hub.values.complete(entry.id, INLINE, NONE)
+    assert task.worker is None
+    assert isinstance(hub_bench.error_of(task.id), exceptions.TaskCancelledError)
+
+
 def test_a_worker_that_dies_alone_with_a_task_costs_a_try(hub_bench: HubBench) -> None:
     task = hub_bench.submit(max_retries=1)
     hub_bench.lose(worker_of(task))
@@ -270,3 +304,20 @@ def test_the_error_of_a_retry_that_was_cancelled_says_so(hub_bench: HubBench) ->
     hub_bench.hub.tasks.cancel(hub_bench.entries[task.id], force=False, recursive=False)
     hub_bench.receive(worker_of(task), m.RetryWork(task.id, FAILED, ERROR, 5))
     assert isinstance(hub_bench.error_of(task.id), exceptions.TaskCancelledError)
+
+
+def test_an_error_that_was_told_already_is_not_shown_as_unread(hub_bench: HubBench) -> None:
+    told, untold = hub_bench.submit(), hub_bench.submit()
+    hub_bench.entries[told.id].read = True  # by a wait that has failed in its place
+    hub_bench.drop(told.id, untold.id)
+    for task in (told, untold):
+        hub_bench.finish(task, FAILED, ERROR)
+    assert not hub_bench.hub.unread.told
+    assert [*hub_bench.hub.unread._packed] == [ERROR]
+
+
+def test_an_event_that_nobody_refers_to_cannot_fail(hub_bench: HubBench) -> None:
+    hub_bench.hub.values.fail_from_now_on(12345, ERROR)
+    event = hub_bench.put(None)
+    hub_bench.hub.values.fail_from_now_on(event.id, ERROR)
+    assert isinstance(hub_bench.error_of(event.id), KeyError)

@@ -8,11 +8,11 @@ import pytest
 
 from skate import exceptions
 from skate._core import serialization
-from skate.engine.base import ActorOptions, CallOptions, TaskOptions
 from skate.engine.local import messages as m
 from skate.engine.local.hub.values import NONE
 from skate.engine.local.hub.workers import WorkerProcess
 from skate.engine.local.objects import FAILED, INLINE, STORED
+from skate.engine.specs import ActorOptions, CallOptions, TaskOptions
 from tests.local.fakes import worker_of
 from tests.local.hub_bench import META, HubBench
 

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
-from skate.engine.base import (
+from skate.engine.ray.functions import remote_function
+from skate.engine.ray.hosts import host_class
+from skate.engine.ray.options import actor_options, call_options, task_options
+from skate.engine.specs import (
     ActorMeta,
     ActorOptions,
     CallOptions,
@@ -15,9 +18,6 @@ from skate.engine.base import (
     FunctionSpec,
     TaskOptions,
 )
-from skate.engine.ray.functions import remote_function
-from skate.engine.ray.hosts import host_class
-from skate.engine.ray.options import actor_options, call_options, task_options
 
 # Ray takes these where a function or class is made remote, not where it is called.
 WHEN_MADE = {"max_calls", "concurrency_groups"}

@@ -33,7 +33,8 @@ _RESERVED = 512  # descriptors below are free in programs, for those that they a
 _WITH = {
     "torch": (
         "torch._dynamo", "torch.distributed", "pandas", "polars", "pyarrow", "skate.train.torch",
-        "skate.data._execution.stages", "skate.data.iterator",
+        "skate.data._execution.stages", "skate.data._execution.split_coordinator",
+        "skate.data.iterator",
     ),
     "transformers": ("transformers.trainer", "transformers.modeling_utils"),
     "lightning": ("lightning.pytorch",),

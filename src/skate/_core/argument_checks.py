@@ -52,7 +52,8 @@ def shown(value: object) -> str:
 def seconds(name: str, value: Any) -> float | None:
     """Return a time-out: None, or a number of at least 0 that every clock can count."""
     if value is None or (type(value) in _PLAIN and 0 <= value <= LONGEST_SECONDS):
-        return value  # type: ignore[no-any-return]
+        plain: float | None = value
+        return plain
     if not isinstance(value, Real):  # numpy's numbers are
         raise wrong_type(name, value, _SECONDS)
     try:

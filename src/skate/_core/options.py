@@ -22,7 +22,7 @@ from skate._core.argument_checks import (
 from skate._core.errors import without_own_frames
 from skate._core.labels import check_fallbacks, check_selector
 from skate._core.nearest import nearest_names
-from skate.engine.base import ActorOptions, CallOptions, TaskOptions
+from skate.engine.specs import ActorOptions, CallOptions, TaskOptions
 
 TASK, ACTOR, CALL = "remote functions", "actor classes", "actor methods"
 MOST_RETURNS = 65_535  # values of one task: their ids differ in 16 bits

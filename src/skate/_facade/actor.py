@@ -1,12 +1,10 @@
-"""Remote classes, and what is known of their methods; `actor_handle` has the handles."""
+"""Remote classes; `methods` has what is known of their methods, `actor_handle` the handles."""
 
 from __future__ import annotations
 
-import inspect
 import os
 import types
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from typing import TYPE_CHECKING, Any, Concatenate, Final, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 import skate.engine as _engine
@@ -14,31 +12,17 @@ from skate._core import options as option_table
 from skate._core.errors import without_own_frames
 from skate._core.signature import Arity, arity_of, showing_keywords
 from skate._facade.actor_handle import ActorHandle, looking_like
-from skate._facade.calls import ActorMaker, C_co, Maker_co, P, TypedActor
+from skate._facade.calls import ActorMaker, C_co, Maker_co, TypedActor
+from skate._facade.methods import meta_of
 from skate.engine import current_engine
-from skate.engine.base import ActorMeta, ActorOptions, ClassSpec, MethodMeta
+from skate.engine.specs import ActorOptions, ClassSpec
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from skate._core.refs import ObjectRef, ObjectRefGenerator
-    from skate._facade.calls import (
-        ActorCall,
-        Method,
-        MethodDecorator,
-        MethodDecoratorOf,
-        Unannotated,
-    )
-    from skate._facade.option_keywords import ActorKeywords, CallKeywords
+    from skate._facade.calls import ActorCall
+    from skate._facade.option_keywords import ActorKeywords
     from skate.dag import ClassNode
-
-MYPY: Final = False  # mypy takes it for True: where it and pyright need different overloads
-
-R = TypeVar("R")
-Self = TypeVar("Self")
-
-_METHOD_OPTIONS = "__skate_method__"
-INVOCATION_DECORATOR = "__ray_invocation_decorator__"  # an attribute of functions; Ray's name
 
 # A class that comes back to this process inside a value is the one that left it, so that its
 # code is sent to each worker once.
@@ -77,7 +61,7 @@ class ActorClass(ActorMaker[C_co, Maker_co]):
         self._given: option_table.Given = given
         self._options: ActorOptions = option_table.actor_options(given)
         self._arity: Arity = arity_of(cls)
-        self._attach(ClassSpec(cls, _meta_of(cls)))
+        self._attach(ClassSpec(cls, meta_of(cls)))
 
     def _attach(self, spec: ClassSpec) -> None:
         self._spec: ClassSpec = _specs.setdefault(self._token, spec)
@@ -254,96 +238,6 @@ class Actor(TypedActor):
     __slots__ = ()
 
 
-# The first that fits is the most special one: they overlap on purpose.
-if not MYPY:
-
-    @overload
-    def method(
-        function: Callable[Concatenate[Self, P], Unannotated], /
-    ) -> Method[Self, P, Any, Any]: ...
-
-
-@overload
-def method(  # type: ignore[overload-overlap]
-    function: Callable[Concatenate[Self, P], AsyncIterator[R]], /
-) -> Method[Self, P, AsyncIterator[R], ObjectRefGenerator[R]]: ...
-@overload
-def method(  # type: ignore[overload-overlap]
-    function: Callable[Concatenate[Self, P], Iterator[R]], /
-) -> Method[Self, P, Iterator[R], ObjectRefGenerator[R]]: ...
-@overload
-def method(
-    function: Callable[Concatenate[Self, P], Coroutine[Any, Any, R]], /
-) -> Method[Self, P, Coroutine[Any, Any, R], ObjectRef[R]]: ...
-@overload
-def method(function: Callable[Concatenate[Self, P], R], /) -> Method[Self, P, R, ObjectRef[R]]: ...
-@overload
-def method(**options: Unpack[CallKeywords]) -> MethodDecorator: ...
-@overload
-def method(
-    *, num_returns: Literal["streaming", 1] | None, **options: Unpack[CallKeywords]
-) -> MethodDecorator: ...
-@overload
-def method(
-    *, num_returns: Literal[0], **options: Unpack[CallKeywords]
-) -> MethodDecoratorOf[None]: ...
-@overload
-def method(
-    *, num_returns: Literal[2, 3, 4, 5, 6, 7, 8, 9, 10], **options: Unpack[CallKeywords]
-) -> MethodDecoratorOf[list[ObjectRef[Any]]]: ...
-@overload
-def method(
-    *, num_returns: int | Literal["dynamic"], **options: Unpack[CallKeywords]
-) -> MethodDecoratorOf[Any]: ...
-@showing_keywords(option_table.names_of(option_table.CALL))
-def method(*args: object, **options: object) -> Any:
-    """Give options to one method of a remote class, as in `@method(num_returns=2)`.
-
-    Without options it changes nothing but what type checkers know: see `Actor`.
-
-    Args:
-        *args: The function; without it, a decorator is returned.
-        **options: How its calls behave; see below.
-
-    Options:
-        num_returns: How many values a call has, or "streaming"; each is a reference.
-        name: The name of its calls in reports.
-        concurrency_group: The group of the actor's `concurrency_groups` that runs it.
-        max_task_retries: How often a call is made again when the actor dies; -1 for ever.
-        retry_exceptions: Whether its exceptions, or which of them, are a reason as well.
-        enable_task_events: Whether `util.state` lists its calls, and the timeline shows them.
-        tensor_transport: How Ray carries the tensors of its result from actor to actor; here they
-            go through shared memory, and need no group.
-
-    Raises:
-        TypeError: If there are a function and options, or something else by position.
-        ValueError: If there is no such option, or it does not take that value.
-
-    Example:
-        >>> @skate.remote
-        ... class Halves:
-        ...     @skate.method(num_returns=2)
-        ...     def of(self, text: str) -> tuple[str, str]:
-        ...         return text[: len(text) // 2], text[len(text) // 2 :]
-        >>> skate.get(Halves.remote().of.remote("abcd"))
-        ['ab', 'cd']
-    """
-    if len(args) == 1 and callable(args[0]) and not options:
-        return args[0]
-    if args:
-        raise TypeError(
-            "method() takes options by keyword, as in @method(num_returns=2); "
-            f"got {args!r}, {options!r}"
-        )
-    given = option_table.check_options(option_table.CALL, options)
-
-    def mark(function: Callable[..., object]) -> Callable[..., Any]:
-        setattr(function, _METHOD_OPTIONS, given)
-        return function
-
-    return mark
-
-
 def exit_actor() -> None:
     """End the actor that runs this code; `get` of this call raises ActorDiedError."""
     engine = current_engine()
@@ -353,32 +247,3 @@ def exit_actor() -> None:
             "calls it, and this code runs in none"
         )
     engine.exit_actor()
-
-
-# -- what handles know of a class ---------------------------------------------------------------
-
-
-def _meta_of(cls: type) -> ActorMeta:
-    methods = {}
-    for name in dir(cls):
-        raw = inspect.getattr_static(cls, name)
-        function = raw.__func__ if isinstance(raw, (staticmethod, classmethod)) else raw
-        if isinstance(function, types.FunctionType):
-            methods[name] = _method_meta(name, function, isinstance(raw, staticmethod))
-    is_async = any(meta.is_async for meta in methods.values())
-    return ActorMeta(cls.__name__, cls.__module__, methods, is_async, cls.__qualname__)
-
-
-def _method_meta(name: str, function: Callable[..., object], static: bool) -> MethodMeta:
-    inner = inspect.unwrap(function)
-    is_async_generator = inspect.isasyncgenfunction(inner)
-    is_generator = inspect.isgeneratorfunction(inner) or is_async_generator
-    given = getattr(function, _METHOD_OPTIONS, {})
-    return MethodMeta(
-        name,
-        option_table.call_options(given, generator=is_generator),
-        is_async=inspect.iscoroutinefunction(inner) or is_async_generator,
-        is_generator=is_generator,
-        signature=arity_of(function, skip_first=not static),
-        invocation=getattr(function, INVOCATION_DECORATOR, None),
-    )

@@ -14,7 +14,7 @@ from skate._core.refs import ObjectRef
 from skate._core.signature import ANYTHING, Arity, showing_keywords
 from skate._facade.calls import ActorTyped, C_co, Out_co, P, R_co, RemoteCallable
 from skate.engine import engine_of_actor
-from skate.engine.base import ActorMeta, CallOptions, MethodMeta
+from skate.engine.specs import ActorMeta, CallOptions, MethodMeta
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

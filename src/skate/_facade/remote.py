@@ -14,11 +14,12 @@ import skate.engine as _engine
 from skate._core import options as option_table
 from skate._core.errors import without_own_frames
 from skate._core.signature import Arity, arity_of, showing_keywords
-from skate._facade.actor import INVOCATION_DECORATOR, Actor, ActorClass
+from skate._facade.actor import Actor, ActorClass
 from skate._facade.actor_handle import decorated, looking_like
 from skate._facade.calls import Out_co, P, R_co, RemoteCallable
+from skate._facade.methods import INVOCATION_DECORATOR
 from skate.engine import current_engine
-from skate.engine.base import FunctionSpec, TaskOptions
+from skate.engine.specs import FunctionSpec, TaskOptions
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

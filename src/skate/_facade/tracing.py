@@ -24,11 +24,12 @@ import skate.engine as _engine
 from skate._core.argument_checks import wrong_type
 from skate._core.ids import actor_id_of
 from skate._core.optional_imports import try_import
-from skate.engine.base import ActorOptions, CallOptions, ClassSpec, FunctionSpec, TaskOptions
+from skate.engine.specs import ActorOptions, CallOptions, ClassSpec, FunctionSpec, TaskOptions
 
 if TYPE_CHECKING:
     from skate._core.refs import ObjectRef
-    from skate.engine.base import ActorMeta, Engine, Returned
+    from skate.engine.base import Engine, Returned
+    from skate.engine.specs import ActorMeta
 
 _CONTEXT = "_ray_trace_ctx"  # the keyword that carries the context of a trace
 _OF_CLASSES = ("__class_getitem__", "__init_subclass__", "__new__", "__subclasshook__")

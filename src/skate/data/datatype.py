@@ -151,7 +151,8 @@ class DataType:
         """Return NumPy's type; `object` for Python's types, and where NumPy has none."""
         kind = self._physical_dtype
         if self.is_numpy_type():
-            return kind  # type: ignore[no-any-return]
+            dtype: np.dtype[Any] = kind
+            return dtype
         try:
             return np.dtype(kind.to_pandas_dtype() if self.is_arrow_type() else object)
         except (TypeError, ValueError, NotImplementedError):
@@ -160,7 +161,8 @@ class DataType:
     def to_python_type(self) -> type:
         if not self.is_python_type():
             raise ValueError(f"{self!r} is not backed by a Python type")
-        return self._physical_dtype  # type: ignore[no-any-return]
+        kind: type = self._physical_dtype
+        return kind
 
     def __repr__(self) -> str:
         kind = self._physical_dtype

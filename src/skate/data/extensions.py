@@ -35,9 +35,10 @@ class ArrowConversionError(ValueError):
 class _Recognised(type):
     """A name for something of another type: `isinstance` asks the class what it recognises."""
 
+    _recognises: Callable[[Any], bool]
+
     def __instancecheck__(cls, value: object) -> bool:
-        recognises: Callable[[Any], bool] = cls._recognises  # type: ignore[attr-defined]
-        return recognises(value)
+        return cls._recognises(value)
 
 
 class ArrowTensorType(metaclass=_Recognised):

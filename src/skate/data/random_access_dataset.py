@@ -38,7 +38,8 @@ class RandomAccessDataset:
         if number is None:
             return skate.put(None)
         self._asked[number] += 1
-        return self._workers[number].find.remote([key], single=True)  # type: ignore[no-any-return]
+        row: skate.ObjectRef[Any] = self._workers[number].find.remote([key], single=True)
+        return row
 
     def multiget(self, keys: list[Any]) -> list[Row | None]:
         """Find the rows with these keys, in this order; None where there is none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from skate._core import notices
@@ -66,10 +66,13 @@ def anything(name: str, value: object) -> object:
 class _SettingsType(type):
     """Looks at the names that settings are made with, before their fields are checked."""
 
+    _known_fields: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+    names: Callable[[], list[str]]
+
     def __call__(cls, *args: Any, **given: Any) -> Any:
-        known = cls._known_fields(given)  # type: ignore[attr-defined]
+        known = cls._known_fields(given)
         made = super().__call__(*args, **known)
-        positional = cls.names()[: len(args)]  # type: ignore[attr-defined]
+        positional = cls.names()[: len(args)]
         made.model_fields_set = {*positional, *known}
         return made
 

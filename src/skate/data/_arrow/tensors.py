@@ -347,7 +347,8 @@ def column_to_numpy(column: pa.ChunkedArray, writable: bool = False) -> Array:
 def _array_of(chunk: pa.Array, writable: bool = False) -> Array:
     """Do as `chunk.to_numpy()`, which would first import pandas; see `_numbers`."""
     if not _has_plain_numbers(chunk):
-        return chunk.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+        array: Array = chunk.to_numpy(zero_copy_only=False)
+        return array
     dtype, memory = _DTYPES_OF_NUMBERS[chunk.type.id], chunk.buffers()[1]
     if memory is None:
         return np.empty(0, dtype)
@@ -368,7 +369,8 @@ def _ragged_to_numpy(rows: Sequence[Array | None]) -> Array:
     shape = shapes.pop() if len(shapes) == 1 else None
     if shape is None or 0 not in shape:
         return _array_of_objects(rows)
-    return np.empty((len(rows), *shape), rows[0].dtype)  # type: ignore[union-attr]
+    dtype = next(row.dtype for row in rows if row is not None)
+    return np.empty((len(rows), *shape), dtype)
 
 
 def _fixed_to_numpy(column: pa.ChunkedArray, writable: bool) -> Array:
@@ -433,7 +435,8 @@ def column_to_rows(column: pa.ChunkedArray) -> list[Any]:
         pickles = (item for chunk in column.chunks for item in chunk.storage.to_pylist())
         return [None if item is None else pickle.loads(item) for item in pickles]
     else:
-        return column.to_pylist()  # type: ignore[no-any-return]
+        values: list[Any] = column.to_pylist()
+        return values
     if column.null_count:
         valid = column.is_valid().to_pylist()
         rows = [row if there else None for row, there in zip(rows, valid, strict=True)]

@@ -79,7 +79,8 @@ def resolve(path: PathLike, filesystem: object = None) -> tuple[pafs.FileSystem,
     if scheme in _WEB:
         return _fsspec(scheme), text
     with suppress(pa.ArrowInvalid):
-        return pafs.FileSystem.from_uri(text)  # type: ignore[no-any-return]
+        found: tuple[pafs.FileSystem, str] = pafs.FileSystem.from_uri(text)
+        return found
     return _fsspec(scheme), text.split("://", 1)[1]
 
 

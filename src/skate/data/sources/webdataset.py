@@ -293,7 +293,8 @@ def encoded_by(encoder: object, sample: Mapping[str, object]) -> Mapping[str, ob
             sample = encoded_by(each, sample)
         return sample
     if callable(encoder):
-        return encoder(dict(sample))  # type: ignore[no-any-return]
+        made: Mapping[str, object] = encoder(dict(sample))
+        return made
     if not encoder:
         return sample
     return {

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from skate._core.errors import unknown_concurrency_group
 from skate._core.futures import asyncio_future
-from skate.engine.base import ActorOptions, ClassSpec, Context, method_of, unfinished
 from skate.engine.inline.calls import ActorExit, Arguments, Call, KnownError
 from skate.engine.inline.lanes import Lane
 from skate.engine.inline.loops import LoopThread
+from skate.engine.specs import ActorOptions, ClassSpec, Context, method_of, unfinished
 from skate.exceptions import (
     ActorDiedError,
     ActorPlacementGroupRemoved,

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 from skate._core.errors import argument_error, task_error
 from skate._core.refs import DynamicObjectRefGenerator, ObjectRef, ObjectRefGenerator
 from skate._core.serialization import dumps, loads
-from skate.engine.base import Context
 from skate.engine.inline.resources import Holding
 from skate.engine.inline.streams import InlineStream
 from skate.engine.inline.surroundings import applied
+from skate.engine.specs import Context
 from skate.exceptions import SkateError, TaskCancelledError, WorkerCrashedError
 
 if TYPE_CHECKING:

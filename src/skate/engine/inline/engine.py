@@ -24,17 +24,7 @@ from skate._core.labels import Selector, lacking, with_labels
 from skate._core.refs import ObjectRef
 from skate._core.runtime_environments import run_setup_hook
 from skate.engine.affinity import elsewhere
-from skate.engine.base import (
-    ActorMeta,
-    ActorOptions,
-    CallOptions,
-    ClassSpec,
-    Context,
-    Engine,
-    FunctionSpec,
-    TaskOptions,
-    method_name,
-)
+from skate.engine.base import Engine
 from skate.engine.inline.actors import Construction, InlineActor, MethodCall, as_refused_actor
 from skate.engine.inline.calls import ActorExit, Arguments, Call, Results, current, span_event
 from skate.engine.inline.lanes import Lane
@@ -44,6 +34,16 @@ from skate.engine.inline.placement import Placement
 from skate.engine.inline.resources import Holding, InlineResources, request
 from skate.engine.inline.surroundings import merged
 from skate.engine.spans import Span
+from skate.engine.specs import (
+    ActorMeta,
+    ActorOptions,
+    CallOptions,
+    ClassSpec,
+    Context,
+    FunctionSpec,
+    TaskOptions,
+    method_name,
+)
 from skate.exceptions import (
     ActorDiedError,
     ActorHandleNotFoundError,

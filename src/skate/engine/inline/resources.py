@@ -12,7 +12,7 @@ from skate.exceptions import TaskUnschedulableError
 
 if TYPE_CHECKING:
     from skate._core.refs import ObjectRef
-    from skate.engine.base import ActorOptions, TaskOptions
+    from skate.engine.specs import ActorOptions, TaskOptions
 
 Amounts = dict[str, float]
 

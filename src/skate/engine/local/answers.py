@@ -17,7 +17,7 @@ from skate.engine.local import messages as m
 from skate.engine.local.messages import Work, WorkerValue, WorkSettings
 from skate.engine.local.objects import FAILED, INLINE, INLINE_LIMIT_BYTES
 from skate.engine.local.reactor import Waiter
-from skate.engine.local.wire import Message
+from skate.engine.local.wire import Message, encode, encode_result
 
 if TYPE_CHECKING:
     from skate.engine.local.worker import WorkerEngine
@@ -49,7 +49,7 @@ class Answers:
             self._send_values(id, self._items(work, value, count), start)
         elif count <= 1:
             kind, data, contained = self.pack(value if count else None)
-            self._send(id, m.encode_result(id, kind, data, contained, _micros(start)))
+            self._send(id, encode_result(id, kind, data, contained, _micros(start)))
         else:
             # Nothing is kept before all are known to be serialisable.
             prepared = [_prepared(item) for item in _exactly(value, count)]
@@ -57,9 +57,9 @@ class Answers:
 
     def _send_values(self, id: int, values: list[WorkerValue], start: float) -> None:
         if len(values) == 1:
-            self._send(id, m.encode_result(id, *values[0], _micros(start)))
+            self._send(id, encode_result(id, *values[0], _micros(start)))
         else:
-            self._send(id, m.encode(m.WorkResults(id, values, _micros(start))))
+            self._send(id, encode(m.WorkResults(id, values, _micros(start))))
 
     def _items(self, work: Work, items: Iterator[object], count: int) -> list[WorkerValue]:
         """Return the first items of a generator, stored as they come; after an error, the
@@ -136,17 +136,17 @@ class Answers:
             return
         packed = execution.remote_error(error, name)
         if work.operation != m.CREATION and _may_retry(work.settings, error):
-            self._send(id, m.encode(m.RetryWork(id, FAILED, packed, _micros(start))))
+            self._send(id, encode(m.RetryWork(id, FAILED, packed, _micros(start))))
         else:
             self._send_error(work, packed, _micros(start))
 
     def _send_error(self, work: Work, packed: object, micros: int) -> None:
         id, count = work.id, work.num_returns
         if count <= 1:
-            self._send(id, m.encode_result(id, FAILED, packed, (), micros))
+            self._send(id, encode_result(id, FAILED, packed, (), micros))
         else:
             values = [(FAILED, packed, ())] * count
-            self._send(id, m.encode(m.WorkResults(id, values, micros)))
+            self._send(id, encode(m.WorkResults(id, values, micros)))
 
     def interrupted(self, work: Work, start: float, where: TracebackType | None = None) -> None:
         """Answer that what had begun was cancelled.
@@ -194,7 +194,7 @@ class Answers:
         self._engine.execution.leave_if_asked()
         id = work.id
         self._credits.pop(id, None)
-        self._send(id, m.encode_result(id, *self.pack(None), _micros(start)))
+        self._send(id, encode_result(id, *self.pack(None), _micros(start)))
 
     async def credit(self, task_id: int) -> None:
         """Wait until the consumer has taken something, or wants no more."""

@@ -12,10 +12,11 @@ from typing import Any
 from skate._core import serialization
 from skate._core.labels import Selector
 from skate._core.refs import ObjectRef
-from skate.engine.base import ActorMeta, Engine
+from skate.engine.base import Engine
 from skate.engine.local.call_sites import are_noted, with_lines
 from skate.engine.local.objects import EngineHome
 from skate.engine.spans import Span
+from skate.engine.specs import ActorMeta
 from skate.exceptions import ActorHandleNotFoundError
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from skate._core import serialization
-from skate.engine.base import Context, method_name
+from skate.engine.specs import Context, method_name
 
 if TYPE_CHECKING:
     from skate._core.serialization import Packed
     from skate.engine.local.execution import Execution
     from skate.engine.local.messages import WorkSettings
-    from skate.engine.local.running import Running
+    from skate.engine.local.preparation import Running
 
 
 def build_context(execution: Execution, running: Running | None) -> Context:

@@ -12,7 +12,6 @@ import os
 import sys
 import threading
 import time
-from abc import abstractmethod
 from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from skate._core.refs import ObjectRef
     from skate.engine.local.driver_awaits import DriverAwaits
     from skate.engine.local.hub.hub import Hub
+    from skate.engine.local.interrupts import Interrupts
 
 _ANSWER_SECONDS = 1.0  # that workers have to say what they wait for
 _ANSWER_SECONDS_IN_ERRORS = 0.25  # the same where a time-out is over already
@@ -39,6 +39,7 @@ class DriverWaits(ObjectTable):
     """The part of the driver's engine that is about waits which last."""
 
     hub: Hub
+    interrupts: Interrupts
 
     def __init__(self, process: int) -> None:
         super().__init__(process)
@@ -49,10 +50,6 @@ class DriverWaits(ObjectTable):
         # By thread: since when turns of a wait have brought nothing, and some of its objects.
         self._stalls: dict[int, tuple[float, list[ObjectEntry]]] = {}
 
-    @abstractmethod
-    def _run_until(self, waiter: Waiter, timeout: float | None) -> bool:
-        """Wait; False on time-out."""
-
     def _while_blocked(self, needs: Needs, timeout: float | None) -> bool:
         return self._run_patiently(needs, timeout, needs.wanted)
 
@@ -62,16 +59,16 @@ class DriverWaits(ObjectTable):
         """Wait; False on time-out. Say why it takes long, if it does."""
         patience = self._patience
         if patience is None:
-            return self._run_until(waiter, timeout)
+            return self.interrupts.wait(waiter, timeout)
         if timeout is not None and timeout <= patience:
-            done = self._run_until(waiter, timeout)
+            done = self.interrupts.wait(waiter, timeout)
             if not done:
                 self._turn_was_for_nothing(patience, wanted)
             return done
-        if self._run_until(waiter, patience) or self.reactor.closed:
+        if self.interrupts.wait(waiter, patience) or self.reactor.closed:
             return waiter.done
         self._explain(waiter, wanted, patience)
-        return self._run_until(waiter, None if timeout is None else timeout - patience)
+        return self.interrupts.wait(waiter, None if timeout is None else timeout - patience)
 
     def _turn_was_for_nothing(self, patience: float, wanted: Iterable[ObjectEntry]) -> None:
         thread, now = threading.get_ident(), time.monotonic()
@@ -145,7 +142,7 @@ class DriverWaits(ObjectTable):
         end = time.monotonic() + seconds
         waiter = waiter if waiter is not None else Waiter()
         while waits.asked and not waiter.done and time.monotonic() < end:
-            self._run_until(waiter, _TURN_SECONDS)
+            self.interrupts.wait(waiter, _TURN_SECONDS)
 
     def _facts_in_time(
         self, wanted: Iterable[ObjectEntry], timeout: float | None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import time
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -12,19 +11,9 @@ from typing import Any
 
 from skate import exceptions
 from skate._core import serialization
-from skate._core.accelerators import NUMBERED, visible_ids
 from skate._core.refs import ObjectRef, ObjectRefGenerator
 from skate._core.serialization import Serialized
 from skate.engine import end_with_program, install_engine, installed_engine
-from skate.engine.base import (
-    ActorMeta,
-    ActorOptions,
-    CallOptions,
-    ClassSpec,
-    Context,
-    FunctionSpec,
-    TaskOptions,
-)
 from skate.engine.local import machine
 from skate.engine.local.arguments import PackedArguments, dump_function, modules_used, pack
 from skate.engine.local.asking import Asking, described
@@ -35,7 +24,7 @@ from skate.engine.local.hub.ports import Ports
 from skate.engine.local.hub.resources import ResourcePool, to_units
 from skate.engine.local.hub.servers import ForkServer, Servers
 from skate.engine.local.hub.spilling import Spilling
-from skate.engine.local.hub.state import SessionFacts
+from skate.engine.local.hub.state import SessionFacts, facts_of_session
 from skate.engine.local.hub.streams import ItemStream
 from skate.engine.local.hub.work import ExportedFunction, HubTask, WorkPlan
 from skate.engine.local.inspection.driver import of_driver
@@ -49,9 +38,18 @@ from skate.engine.local.objects import (
     ObjectEntry,
 )
 from skate.engine.local.output import Output
-from skate.engine.local.reactor import Reactor, Waiter
+from skate.engine.local.reactor import Reactor
 from skate.engine.local.session import SessionFiles
 from skate.engine.local.store import Store
+from skate.engine.specs import (
+    ActorMeta,
+    ActorOptions,
+    CallOptions,
+    ClassSpec,
+    Context,
+    FunctionSpec,
+    TaskOptions,
+)
 
 _MOST_TOGETHER = 32  # messages that may be collected before they are written
 
@@ -92,7 +90,7 @@ class LocalEngine(DriverStreams, Asking):
         )
         self.spilling: Spilling = Spilling(self.store, self._recycle, self.lock)
         total = to_units(machine.resources(num_cpus, num_gpus, memory, resources, capacity))
-        self.info: SessionFacts = _facts_of_session(namespace, labels, runtime_env, total)
+        self.info: SessionFacts = facts_of_session(namespace, labels, runtime_env, total)
         self.interrupts: Interrupts = Interrupts(self.reactor, self.lock)
         undo.callback(self.interrupts.close)
         self.output: Output = Output(self.reactor, log_to_driver, log_prefix)
@@ -412,9 +410,6 @@ class LocalEngine(DriverStreams, Asking):
 
     # -- waiting and life ----------------------------------------------------------------------
 
-    def _run_until(self, waiter: Waiter, timeout: float | None) -> bool:
-        return self.interrupts.wait(waiter, timeout)
-
     def state(self, kind: str) -> list[dict[str, Any]]:
         return self.wait_facts() if kind == "waits" else super().state(kind)
 
@@ -474,24 +469,6 @@ class LocalEngine(DriverStreams, Asking):
                 known = entry in awaited or entry.waiters
                 error = _shut_down(f"{entry.id:056x}") if known else anonymous
                 self.complete(entry, FAILED, error)
-
-
-def _facts_of_session(
-    namespace: str | None,
-    labels: Mapping[str, str] | None,
-    runtime_env: Mapping[str, object] | None,
-    resources: Mapping[str, int],
-) -> SessionFacts:
-    node_id = os.urandom(28).hex()
-    return SessionFacts(
-        namespace=namespace or os.urandom(8).hex(),
-        job_id="01000000",
-        node_id=node_id,
-        labels={"ray.io/node-id": node_id, **(labels or {})},
-        runtime_env=dict(runtime_env or {}),
-        visible_accelerators={name: visible_ids(name) for name in NUMBERED if name in resources},
-        began=time.time(),
-    )
 
 
 def _shut_down(id: str) -> Any:

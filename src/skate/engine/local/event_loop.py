@@ -20,7 +20,7 @@ from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 
 from skate.engine.local.messages import Work, WorkSettings
-from skate.engine.local.running import running_now
+from skate.engine.local.preparation import running_now
 
 if TYPE_CHECKING:
     from skate.engine.local.execution import Execution

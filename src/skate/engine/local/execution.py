@@ -19,16 +19,22 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from skate._core import serialization
 from skate._core.errors import task_error, unknown_concurrency_group
-from skate.engine.base import ActorOptions, Context, TaskOptions
 from skate.engine.local import messages as m
 from skate.engine.local.answers import Answers
 from skate.engine.local.hosted_actor import HostedActor, safe_repr
 from skate.engine.local.interrupts import MAIN, Interrupts
 from skate.engine.local.messages import Work, WorkSettings
-from skate.engine.local.preparation import Preparation, Prepared, actor_settings_of
+from skate.engine.local.preparation import (
+    Preparation,
+    Prepared,
+    Running,
+    actor_settings_of,
+    running_now,
+)
 from skate.engine.local.reactor import Waiter
-from skate.engine.local.running import Running, running_now
 from skate.engine.local.termination import Termination
+from skate.engine.local.wire import by_number
+from skate.engine.specs import ActorOptions, Context, TaskOptions
 
 if TYPE_CHECKING:
     from skate.engine.local.wire import Connection
@@ -82,7 +88,7 @@ class Execution:
         self._current: Running | None = None  # on the main thread
         self._waiting = 0  # the main thread is inside get or wait
         self.calls_waiting: dict[int, Running] = {}  # of an actor, not on the main thread
-        self.handlers: dict[int, Callable[..., None]] = m.by_number(
+        self.handlers: dict[int, Callable[..., None]] = by_number(
             {
                 m.DefineFunction: self.preparation.on_function,
                 m.ForgetFunction: self.preparation.on_forget,

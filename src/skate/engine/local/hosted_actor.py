@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from skate.engine.base import method_of, unfinished
+from skate.engine.specs import method_of, unfinished
 
 if TYPE_CHECKING:
     from skate.engine.local.messages import WorkSettings

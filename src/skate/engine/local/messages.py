@@ -1,7 +1,7 @@
 """The vocabulary between the driver's hub and its workers: one named tuple per message.
 
-On the wire a message is its number, which is its place in the table at the end, and the tuple of
-its fields: `marshal` takes plain tuples only. Who receives one calls the handler of that number
+On the wire (`wire.py`) a message is its number, which is its place in the table at the end, and
+the tuple of its fields. Who receives one calls the handler of that number
 with the fields, whose parameters are named as they are here (`tests/local/test_messages.py`).
 
 `kind, data` is an object's value as in `objects.ObjectEntry`. Ids are ints. Messages on one
@@ -11,11 +11,10 @@ always arrives before whatever lets the hub forget the object.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypedDict
 
 from skate._core.serialization import Packed
-from skate.engine.local.wire import Message
 
 Slot = int | str  # position or keyword of an argument
 WorkerValue = tuple[int, Any, Sequence[int]]  # kind, data, ids of the references inside
@@ -383,53 +382,9 @@ MESSAGES: tuple[type[tuple[Any, ...]], ...] = (
     ActorExiting, ReturnLoan, AskWaits, TellWaits,
 )  # fmt: skip
 
-_NUMBERS: dict[type[tuple[Any, ...]], int] = {kind: n for n, kind in enumerate(MESSAGES)}
 WORK, RESULT, RESULTS, HELLO = range(4)
-
-
-def encode(message: tuple[object, ...]) -> Message:
-    """Return a message as it is written."""
-    return _NUMBERS[type(message)], tuple(message)
-
-
-def by_number(handlers: Mapping[Any, Callable[..., None]]) -> dict[int, Callable[..., None]]:
-    """Return the handlers of types of messages by the numbers of these."""
-    return {_NUMBERS[kind]: handler for kind, handler in handlers.items()}
 
 
 def plain_text(text: str | None) -> str | None:
     """Return a text without a subclass (such as StrEnum), which messages could not carry."""
     return None if text is None else str.__str__(text)
-
-
-# What every task and call needs, without the named tuple, which takes five times as long to make
-# as all the rest of its way to the outbox.
-
-
-def encode_work(
-    operation: int,
-    id: int,
-    target: int | str,
-    kind: int,
-    data: object,
-    dependencies: Sequence[tuple[Slot, int, object, int]] | None,
-    num_returns: int,
-    settings: WorkSettings | None,
-) -> Message:
-    """Return a `Work` as it is written."""
-    return WORK, (operation, id, target, kind, data, dependencies, num_returns, settings)
-
-
-def encode_result(
-    id: int, kind: int, data: object, contained: Sequence[int], micros: int
-) -> Message:
-    """Return a `WorkResult` as it is written."""
-    return RESULT, (id, kind, data, contained, micros)
-
-
-def decode_work(fields: tuple[object, ...]) -> Work:
-    """Return the work that was written as these fields."""
-    return _bare(Work, fields)
-
-
-_bare = tuple.__new__

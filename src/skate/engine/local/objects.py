@@ -213,7 +213,8 @@ class ObjectTable(ABC):
     def entry_of(self, ref: ObjectRef[object]) -> ObjectEntry:
         if ref._home is not self.home:
             raise exceptions.StaleReferenceError(ref.hex())
-        return ref._entry  # type: ignore[no-any-return]
+        entry: ObjectEntry = ref._entry
+        return entry
 
     def refuse_if_ended(self, ref: ObjectRef[object]) -> None:
         """Raise a StaleReferenceError where nothing comes any more: after the end of the session,

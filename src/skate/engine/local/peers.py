@@ -22,11 +22,18 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skate._core.peer_credentials import user_of_peer
-from skate.engine.base import CallOptions
 from skate.engine.local import messages as m
 from skate.engine.local.objects import INLINE, STORED, ObjectEntry
 from skate.engine.local.socket_paths import use_socket
-from skate.engine.local.wire import Connection, Message
+from skate.engine.local.wire import (
+    Connection,
+    Message,
+    decode_work,
+    encode,
+    encode_result,
+    encode_work,
+)
+from skate.engine.specs import CallOptions
 
 if TYPE_CHECKING:
     from skate._core.refs import ObjectRef
@@ -128,7 +135,7 @@ class Peers:
         assert connection is not None
         count = options.num_returns
         assert isinstance(count, int)
-        message = m.encode_work(
+        message = encode_work(
             m.CALL, id, method, packed.kind, packed.data, None, count, _settings(options)
         )
         link.in_flight[id] = (refs, actor, method, packed, options)
@@ -177,7 +184,7 @@ class Peers:
             return False
         if force:
             raise ValueError("force=True is not supported for actor tasks; use skate.kill(actor)")
-        self._engine.reactor.collect(link.connection, m.encode(m.CancelWork(entry.id)))
+        self._engine.reactor.collect(link.connection, encode(m.CancelWork(entry.id)))
         link.connection.flush()
         return True
 
@@ -211,7 +218,7 @@ class Peers:
         connection = link.connection = Connection(sock)
         link.concurrent = concurrent
         link.target = target
-        connection.outbox.append(m.encode(m.Hello(self._engine.process)))
+        connection.outbox.append(encode(m.Hello(self._engine.process)))
         connection.flush()
         self._engine.reactor.add(sock.fileno(), lambda: self._answered(actor_id, link))
 
@@ -373,7 +380,7 @@ class Peers:
                 return
             for number, fields in received:
                 if number == m.WORK:
-                    engine.execution.take(m.decode_work(fields), connection)
+                    engine.execution.take(decode_work(fields), connection)
                 elif number == m.HELLO:
                     (self._callers[connection],) = fields
                 else:
@@ -388,14 +395,14 @@ class Peers:
                 id, kind, data, contained, micros = fields
                 if kind == STORED or contained:
                     self._give_to_hub(connection, id, kind, data, contained)
-                    message = m.encode_result(id, _AT_HUB, None, (), micros)
+                    message = encode_result(id, _AT_HUB, None, (), micros)
             else:
                 id, values, micros = fields
                 if any(kind == STORED or contained for kind, _, contained in values):
                     for offset, value in enumerate(values):
                         self._give_to_hub(connection, id + offset, *value)
                     at_hub = [(_AT_HUB, None, ())] * len(values)
-                    message = m.encode(m.WorkResults(id, at_hub, micros))
+                    message = encode(m.WorkResults(id, at_hub, micros))
             engine.reactor.collect(connection, message)
 
     def _give_to_hub(

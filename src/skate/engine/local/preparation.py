@@ -1,7 +1,8 @@
-"""From a message to a call: the function, its arguments, and who runs it."""
+"""From a message to a call: the function, its arguments, and what is known of it while it runs."""
 
 from __future__ import annotations
 
+import contextvars
 import inspect
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
@@ -13,13 +14,47 @@ from skate.engine.local import surroundings
 from skate.engine.local.arguments import unpack
 from skate.engine.local.messages import Work, WorkSettings
 from skate.engine.local.objects import INLINE, ObjectEntry
-from skate.engine.local.running import Running
 from skate.engine.local.store import parts_of
 from skate.engine.local.titles import Title
 
 if TYPE_CHECKING:
     from skate.engine.local.hosted_actor import HostedActor
+    from skate.engine.local.reactor import Waiter
     from skate.engine.local.worker import WorkerEngine
+
+
+class Running:
+    """What is known of some work while it runs."""
+
+    __slots__ = (
+        "began", "function", "function_name", "id", "label", "leaving", "pending", "settings",
+        "waiter",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        id: int,
+        function_name: str,
+        label: str,
+        settings: WorkSettings | None,
+        function: object = None,
+    ) -> None:
+        self.began: float  # by `time.perf_counter`; set where it begins, on the main thread
+        self.id: int = id
+        self.leaving: bool = False  # it has called exit_actor()
+        # Its wait is to end, because it was cancelled; see `reactor.StopSignal`.
+        self.pending: bool = False
+        self.waiter: Waiter | None = None  # what it waits for, in an actor with several calls
+        self.function: Any = function
+        self.function_name: str = function_name
+        self.label: str = label  # in front of what it prints
+        self.settings: WorkSettings = settings or {}
+
+
+running_now: contextvars.ContextVar[Running | None] = contextvars.ContextVar(
+    "running_now", default=None
+)
+
 
 Prepared = tuple[Callable[..., Any], Any, Any, Running]  # function, args, kwargs
 
@@ -152,16 +187,17 @@ class Preparation:
 
     def _arguments(self, task_id: int, kind: int, data: Any, dependencies: Any) -> tuple[Any, Any]:
         if kind == INLINE and not dependencies:
-            return serialization.loads(data)  # type: ignore[no-any-return]
+            plain: tuple[Any, Any] = serialization.loads(data)
+            return plain
         load = self._engine.load_argument
         borrowed = self.borrowed[task_id] = []
         if kind == INLINE:
-            value = serialization.loads(data)
+            value: tuple[Any, Any] = serialization.loads(data)
         else:
             location, object_id = data
             value = load(kind, location, object_id, borrowed)
         if not dependencies:
-            return value  # type: ignore[no-any-return]
+            return value
         return unpack(value, [(slot, load(k, d, id, borrowed)) for slot, k, d, id in dependencies])
 
 

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from skate.engine.local.messages import Work, WorkSettings
-from skate.engine.local.running import running_now
+from skate.engine.local.preparation import running_now
 
 if TYPE_CHECKING:
     from skate.engine.local.execution import Execution

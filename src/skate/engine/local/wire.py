@@ -1,6 +1,7 @@
-"""Messages between processes: tuples of plain values, many per system call.
+"""Messages on their way between processes: numbers and tuples, many per system call.
 
     frame = length (4 bytes, little-endian) + marshal([message, message, …])
+    message = (number of its type, (field, field, …))
 
 `marshal` because both ends are the same interpreter and it is the fastest there is for tuples of
 ints, bytes and strings: 0.25 µs a message here, pickle 0.4 µs.
@@ -11,8 +12,10 @@ from __future__ import annotations
 import marshal
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
+
+from skate.engine.local.messages import MESSAGES, RESULT, WORK, Slot, Work, WorkSettings
 
 Message = tuple[Any, ...]
 
@@ -106,7 +109,8 @@ class Connection:
         if not count:
             return None
         if not self._inbox and count == 4 + int.from_bytes(_buffer[:4], "little"):
-            return marshal.loads(_buffer[4:count])  # type: ignore[no-any-return]
+            messages: list[Message] = marshal.loads(_buffer[4:count])
+            return messages
         self._inbox += _buffer[:count]
         return self._complete_frames()
 
@@ -148,3 +152,51 @@ class Connection:
         with self._writing:
             self.closed = True
             self.socket.close()
+
+
+# -- messages as they are written ----------------------------------------------------------------
+
+_NUMBERS: dict[type[tuple[Any, ...]], int] = {kind: n for n, kind in enumerate(MESSAGES)}
+
+
+def encode(message: tuple[object, ...]) -> Message:
+    """Return a message as it is written."""
+    return _NUMBERS[type(message)], tuple(message)
+
+
+def by_number(handlers: Mapping[Any, Callable[..., None]]) -> dict[int, Callable[..., None]]:
+    """Return the handlers of types of messages by the numbers of these."""
+    return {_NUMBERS[kind]: handler for kind, handler in handlers.items()}
+
+
+# What every task and call needs, without the named tuple, which takes five times as long to make
+# as all the rest of its way to the outbox.
+
+
+def encode_work(
+    operation: int,
+    id: int,
+    target: int | str,
+    kind: int,
+    data: object,
+    dependencies: Sequence[tuple[Slot, int, object, int]] | None,
+    num_returns: int,
+    settings: WorkSettings | None,
+) -> Message:
+    """Return a `Work` as it is written."""
+    return WORK, (operation, id, target, kind, data, dependencies, num_returns, settings)
+
+
+def encode_result(
+    id: int, kind: int, data: object, contained: Sequence[int], micros: int
+) -> Message:
+    """Return a `WorkResult` as it is written."""
+    return RESULT, (id, kind, data, contained, micros)
+
+
+def decode_work(fields: tuple[object, ...]) -> Work:
+    """Return the work that was written as these fields."""
+    return _bare(Work, fields)
+
+
+_bare = tuple.__new__

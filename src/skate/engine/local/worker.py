@@ -13,15 +13,6 @@ from typing import Any
 from skate._core import serialization
 from skate._core.refs import ObjectRef, ObjectRefGenerator
 from skate._core.serialization import Serialized
-from skate.engine.base import (
-    ActorMeta,
-    ActorOptions,
-    CallOptions,
-    ClassSpec,
-    Context,
-    FunctionSpec,
-    TaskOptions,
-)
 from skate.engine.local import messages as m
 from skate.engine.local import surroundings
 from skate.engine.local.arguments import PackedArguments, dump_function, pack
@@ -35,7 +26,6 @@ from skate.engine.local.objects import (
     STORED,
     Needs,
     ObjectEntry,
-    ObjectTable,
 )
 from skate.engine.local.peers import Peers
 from skate.engine.local.printing import Printer
@@ -43,7 +33,17 @@ from skate.engine.local.reactor import Reactor
 from skate.engine.local.recent_mapping import RecentMapping
 from skate.engine.local.store import Store
 from skate.engine.local.unread import PackedUnreadErrors
-from skate.engine.local.wire import Connection
+from skate.engine.local.wire import Connection, by_number, decode_work, encode
+from skate.engine.local.worker_streams import WorkerStreams
+from skate.engine.specs import (
+    ActorMeta,
+    ActorOptions,
+    CallOptions,
+    ClassSpec,
+    Context,
+    FunctionSpec,
+    TaskOptions,
+)
 
 _SOON_SECONDS = 0.002
 _MOST_OPTIONS = 1000
@@ -55,7 +55,7 @@ class _Exported:
     __slots__ = ("__weakref__",)
 
 
-class WorkerEngine(ObjectTable, Asking):
+class WorkerEngine(WorkerStreams, Asking):
     """The engine inside a worker: everything is asked of the driver's hub, over one socket."""
 
     name = "local"
@@ -84,7 +84,7 @@ class WorkerEngine(ObjectTable, Asking):
         self._unread = PackedUnreadErrors(self.reactor.after)
         self._recent_mapping = RecentMapping(self.reactor.call_later)
         self._handlers: dict[int, Callable[..., None]] = {
-            **m.by_number(
+            **by_number(
                 {
                     m.TellValue: self._on_value,
                     m.RecycleSegment: self.store.recycle,
@@ -102,7 +102,7 @@ class WorkerEngine(ObjectTable, Asking):
 
     def send(self, message: tuple[object, ...]) -> None:
         """Send one of `messages` to the hub; the lock is held, or order does not matter."""
-        self.reactor.collect(self.hub, m.encode(message))
+        self.reactor.collect(self.hub, encode(message))
 
     def _readable(self) -> None:
         with self.lock:
@@ -112,7 +112,7 @@ class WorkerEngine(ObjectTable, Asking):
                 return
             for number, fields in received:
                 if number == m.WORK:
-                    self.execution.take(m.decode_work(fields))
+                    self.execution.take(decode_work(fields))
                 else:
                     self._handlers[number](*fields)
 
@@ -323,7 +323,8 @@ class WorkerEngine(ObjectTable, Asking):
                 nested = self.published(serialized.refs)
                 self.send(m.ExportFunction(key, kind, data, name, nested))
                 exported = self._first_export(spec, key)
-        return exported[1]  # type: ignore[no-any-return]
+        known: int = exported[1]
+        return known
 
     def _first_export(self, spec: Any, key: int) -> object:
         """Return what all threads use: the export that was first, also when several had begun.
@@ -368,66 +369,6 @@ class WorkerEngine(ObjectTable, Asking):
         entry = self.entry_of(ref)
         if not self.peers.cancel(entry, force):
             self.request("cancel", entry.id, force, recursive)
-
-    # -- streams -------------------------------------------------------------------------------
-
-    def stream_next(
-        self, generator: ObjectRef[object], index: int, timeout: float | None
-    ) -> ObjectRef[Any] | None:
-        self.refuse_if_ended(generator)
-        id = self.request("stream_next", generator._id, index, timeout, blocking=True)
-        return None if id is None else self.given(id)
-
-    def record_span(
-        self, name: str, start: float, micros: int, extra: Mapping[str, object]
-    ) -> None:
-        with self.lock:
-            self.send(m.RecordSpan(name, start, micros, dict(extra)))
-        self._write()
-
-    def given(self, id: int) -> ObjectRef[Any]:
-        """Return a reference to what the hub has lent us: ours from now on, so the loan can
-        end."""
-        with self.lock:
-            ref = self.adopt(id)
-            self.send(m.ReturnLoan(id))
-            return ref
-
-    def stream_ready(self, generator: ObjectRef[object], index: int) -> bool:
-        self.refuse_if_ended(generator)
-        return bool(self.request("stream_ready", generator._id, index))
-
-    def stream_finished(self, generator: ObjectRef[object], index: int) -> bool:
-        self.refuse_if_ended(generator)
-        return bool(self.request("stream_finished", generator._id, index))
-
-    def stream_close(self, generator: ObjectRef[object], index: int) -> None:
-        self.request("stream_close", generator._id)
-
-    def stream_abandoned(self, generator: ObjectRef[object], index: int) -> None:
-        """Do nothing: the generator's reference goes with it, and the stream with that."""
-
-    def add_stream_callback(
-        self, generator: ObjectRef[object], index: int, callback: Callable[[], None]
-    ) -> None:
-        self.refuse_if_ended(generator)
-        with self.lock:
-            entry = self._watch_item(generator, index)
-            self.on_complete(entry, lambda _: self.reactor.after.append(callback))
-        self.reactor.flush()
-
-    def _watch_item(self, generator: ObjectRef[object], index: int) -> ObjectEntry:
-        entry = ObjectEntry(self.next_id())
-        entry.asked = True
-        with self.lock:
-            self.entries[entry.id] = entry
-            self.on_complete(entry, self._forget_watch)
-            args = serialization.dumps((generator._id, index)).packed()
-            self.send(m.AskHub(entry.id, "stream_wait", args))
-        return entry
-
-    def _forget_watch(self, entry: ObjectEntry) -> None:
-        self.entries.pop(entry.id, None)
 
     # -- actors --------------------------------------------------------------------------------
 
@@ -484,8 +425,23 @@ class WorkerEngine(ObjectTable, Asking):
             for printer in self.printers:
                 printer.finish_line(ended)
 
+    def record_span(
+        self, name: str, start: float, micros: int, extra: Mapping[str, object]
+    ) -> None:
+        with self.lock:
+            self.send(m.RecordSpan(name, start, micros, dict(extra)))
+        self._write()
+
     def ask(self, method: str, *args: object) -> Any:
         return self.request(method, *args)
+
+    def given(self, id: int) -> ObjectRef[Any]:
+        """Return a reference to what the hub has lent us: ours from now on, so the loan can
+        end."""
+        with self.lock:
+            ref = self.adopt(id)
+            self.send(m.ReturnLoan(id))
+            return ref
 
     def new_object(self) -> ObjectRef[Any]:
         _, (ref,) = self._new_returns(1)

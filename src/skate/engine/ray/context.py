@@ -9,8 +9,8 @@ import ray
 from ray._private.state import actors
 
 from skate._core.accelerators import as_id
-from skate.engine.base import Context
 from skate.engine.ray.hosts import hosted_meta, is_cancelled
+from skate.engine.specs import Context
 
 if TYPE_CHECKING:
     from skate.engine.ray.references import References

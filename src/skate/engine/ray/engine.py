@@ -22,16 +22,7 @@ from ray.util.placement_group import (
 
 from skate._core.labels import Selector
 from skate._core.refs import ObjectRef, ObjectRefGenerator
-from skate.engine.base import (
-    ActorMeta,
-    ActorOptions,
-    CallOptions,
-    ClassSpec,
-    Context,
-    Engine,
-    FunctionSpec,
-    TaskOptions,
-)
+from skate.engine.base import Engine
 from skate.engine.ray import streams
 from skate.engine.ray.arguments import carried_arguments, inner_references
 from skate.engine.ray.carrying import arrived_reference, carried, copying
@@ -41,6 +32,15 @@ from skate.engine.ray.functions import remote_function
 from skate.engine.ray.hosts import caller, host_class, publish_meta, published_meta
 from skate.engine.ray.options import actor_options
 from skate.engine.ray.references import References
+from skate.engine.specs import (
+    ActorMeta,
+    ActorOptions,
+    CallOptions,
+    ClassSpec,
+    Context,
+    FunctionSpec,
+    TaskOptions,
+)
 
 _LONG = 10**6  # seconds; Ray's own clock overflows with more
 
@@ -316,7 +316,8 @@ class RayEngine(Engine):
     def profile(self, name: str, extra: Mapping[str, object]) -> AbstractContextManager[None]:
         texts = {key: str(value) for key, value in extra.items()}
         # The name of an event of Ray's is one of few; what is shown may be anything.
-        return profiling.profile("span", {"name": name, **texts})  # type: ignore[no-any-return]
+        span: AbstractContextManager[None] = profiling.profile("span", {"name": name, **texts})
+        return span
 
     # -- placement groups ----------------------------------------------------------------------
 

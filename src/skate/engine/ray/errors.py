@@ -95,8 +95,8 @@ def _of_actor(error: Any) -> BaseException:
 
 def _of_object(error: Any) -> BaseException:
     kind = getattr(ours, type(error).__name__, ours.ObjectLostError)
-    lost: BaseException = kind(error.object_ref_hex)
-    lost.reason = str(error)  # type: ignore[attr-defined]
+    lost: ours.ObjectLostError = kind(error.object_ref_hex)
+    lost.reason = str(error)
     return lost
 
 

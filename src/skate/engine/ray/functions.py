@@ -10,10 +10,10 @@ import ray
 
 from skate._core.refs import DynamicObjectRefGenerator
 from skate._core.serialization import dumps
-from skate.engine.base import FunctionSpec, TaskOptions
 from skate.engine.ray.carrying import Carried, attached, carried
 from skate.engine.ray.errors import sent
 from skate.engine.ray.options import task_options
+from skate.engine.specs import FunctionSpec, TaskOptions
 
 Retried = bool | tuple[type[BaseException], ...]
 

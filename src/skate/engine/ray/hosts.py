@@ -19,7 +19,11 @@ from ray.experimental import internal_kv
 
 from skate._core.errors import unknown_concurrency_group
 from skate._core.serialization import dumps, loads
-from skate.engine.base import (
+from skate.engine.ray.carrying import Carried, attached, carried
+from skate.engine.ray.errors import sent
+from skate.engine.ray.functions import answer, collected, items, split
+from skate.engine.ray.options import call_options
+from skate.engine.specs import (
     ActorMeta,
     ActorOptions,
     CallOptions,
@@ -27,10 +31,6 @@ from skate.engine.base import (
     method_of,
     unfinished,
 )
-from skate.engine.ray.carrying import Carried, attached, carried
-from skate.engine.ray.errors import sent
-from skate.engine.ray.functions import answer, collected, items, split
-from skate.engine.ray.options import call_options
 
 _hosted: ActorMeta | None = None  # of the actor in this process: each has one of its own
 _ASKED_EVERY = 0.02  # seconds between looks for a cancellation of a stream

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from skate.engine.base import ActorOptions, CallOptions, TaskOptions
 from skate.engine.ray.surroundings import for_ray
+from skate.engine.specs import ActorOptions, CallOptions, TaskOptions
 
 Given = dict[str, Any]
 

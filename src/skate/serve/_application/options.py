@@ -186,7 +186,8 @@ def _strategy(name: str, value: object) -> str:
 
 def _prefix(name: str, value: Any) -> str | None:
     check_prefix(value)
-    return value  # type: ignore[no-any-return]
+    prefix: str | None = value
+    return prefix
 
 
 _CHECKS: dict[str, Check] = {

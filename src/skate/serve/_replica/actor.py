@@ -5,7 +5,7 @@
     controller ── start, reconfigure, check_health, drain, ended
 
 One event loop per replica. A request beyond `max_ongoing_requests`, or one that comes while the
-replica is about to stop, is refused: the router sends it elsewhere.
+replica is about to stop, is refused (`request_counts`): the router sends it elsewhere.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from skate.serve._replica.child_calls import cancel_children, settle_children
 from skate.serve._replica.deployment_actors import SharedActors
 from skate.serve._replica.load_reports import ReplicaLoad, Traffic
 from skate.serve._replica.logs import ReplicaLogs
+from skate.serve._replica.request_counts import RequestCounts
 from skate.serve._replica.stats_reports import StatsPlan, StatsReports, dictionary
 from skate.serve._replica.termination import end_gently_on_sigterm
 from skate.serve._replica.threads import UserCodeThreads, limit_other_threads
@@ -111,7 +112,7 @@ def _streaming(name: str, may_refuse: bool) -> Any:
     return skate.method(num_returns="streaming")(handle)
 
 
-class Replica:
+class Replica(RequestCounts):
     """Made by the controller, as an actor of its own."""
 
     def __init__(
@@ -121,24 +122,19 @@ class Replica:
         controller: ControllerHandle | None,
         saved_state: StateReference = None,
     ) -> None:
+        super().__init__()
         self.id = id
         self.spec = spec
         self.options: DeploymentOptions = spec.options
         self.controller = controller
         self._saved_state = saved_state
         self.context = ReplicaContext(id, None, self.options)
-        self.ongoing = 0
-        self.waiting = 0  # over HTTP, for room here
-        self.stopping = False
         self._is_up = False
         self._shared_actors = SharedActors(id.deployment_id, spec.version)
         self._starting: asyncio.Task[Any] | None = None
         self.models: tuple[str, ...] = ()
         self.http: ReplicaPeer | None = None  # in a replica that answers HTTP
         self._app: ReplicaApp | None = None
-        self._waiting_for_room: list[asyncio.Future[None]] = []
-        self._idle: asyncio.Event | None = None
-        self._load: ReplicaLoad | None = None
         self._stats: list[StatsReports] = []
         self._metadata = b""
         self.logs: ReplicaLogs | None = None
@@ -339,12 +335,8 @@ class Replica:
             return
         if self.http is not None:
             await self.stop_listening()
-        self.stopping = True
         self._end_stats()
-        self._tell_room()
-        if self.ongoing:
-            self._idle = asyncio.Event()
-            await self._idle.wait()
+        await self._finish_all()
         self._enter()
         await self.code.end()
         self._end_logs()
@@ -376,29 +368,12 @@ class Replica:
             if self.controller is not None:
                 self.controller.has_models.remote(self.id, models)
 
-    async def has_room(self) -> None:
-        """Return when a request would be taken again, or when none will ever be."""
-        while self.ongoing >= self.max_ongoing_requests and not self.stopping:
-            future = asyncio.get_running_loop().create_future()
-            self._waiting_for_room.append(future)
-            await future
-
-    async def count_ongoing(self) -> int:
-        """Return how many requests are here."""
-        return self.ongoing
-
     async def address_with_room(self, waits: bool) -> str:
         """Return where HTTP is answered here, as soon as there is room; "" if there is none now,
         or will never be."""
         if waits:
             await self.has_room()
         return "" if self.refuses() or self.http is None else self.http.address
-
-    def _tell_room(self) -> None:
-        waiting, self._waiting_for_room = self._waiting_for_room, []
-        for future in waiting:
-            if not future.done():
-                future.set_result(None)
 
     # -- requests ------------------------------------------------------------------------------
 
@@ -407,9 +382,7 @@ class Replica:
 
     def begin(self, request: RequestContext) -> _Begun:
         """Count in a request that begins in this task, and set its context; `end` must follow."""
-        self.ongoing += 1
-        if self._load is not None:
-            self._load.change(self.ongoing + self.waiting)
+        self._one_more()
         if not self._owns_process:
             self._enter()
         return serve_context._request.set(request), time.monotonic()
@@ -422,17 +395,7 @@ class Replica:
 
     def _count_out(self, since: float) -> None:
         self.traffic.count(time.monotonic() - since)
-        self.ongoing -= 1
-        if self._load is not None:
-            self._load.change(self.ongoing + self.waiting)
-        if self._waiting_for_room:
-            self._tell_room()
-        if self._idle is not None and not self.ongoing:
-            self._idle.set()
-
-    def refuses(self) -> bool:
-        """Return whether no request is taken now."""
-        return self.stopping or self.ongoing >= self.options.max_ongoing_requests
+        self._one_less()
 
     async def handle_request(
         self, method: str, request_id: str, model_id: str, /, *args: object, **kwargs: object

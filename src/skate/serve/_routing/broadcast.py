@@ -11,8 +11,8 @@ import skate
 from skate._core.argument_checks import seconds
 from skate.exceptions import GetTimeoutError, TaskError
 from skate.serve._identity import new_request_id
-from skate.serve._routing.event_loops import refuse_event_loop
 from skate.serve._routing.requests import Arguments, NamedArguments
+from skate.serve._routing.responses import refuse_event_loop
 from skate.serve._routing.router import Router
 
 

@@ -11,7 +11,6 @@ import skate
 from skate._core.errors import without_own_frames
 from skate._core.promised import Promised
 from skate.exceptions import GetTimeoutError
-from skate.serve._routing.event_loops import refuse_event_loop
 from skate.serve._routing.requests import NOT_YET, RequestFailure, RoutedRequest
 from skate.serve.exceptions import RequestCancelledError, SkateServeError
 
@@ -307,3 +306,15 @@ class DeploymentResponseGenerator(Response):
 
     def __repr__(self) -> str:
         return f"DeploymentResponseGenerator({self._request.method!r}, {self._request.id})"
+
+
+def refuse_event_loop(instead: str) -> None:
+    """Raise a RuntimeError inside of async code, which should do this `instead`."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise RuntimeError(
+        "sync methods wait, and should not be called from within an `asyncio` event loop, which "
+        f"they would stop: use {instead}"
+    )

@@ -122,7 +122,8 @@ def _row_of(line: str) -> list[Any]:
     row = json.loads(line)
     match row:
         case [_, _, _, int() | float(), dict(), dict()]:
-            return row  # type: ignore[no-any-return]
+            fields: list[Any] = row
+            return fields
     raise ValueError(
         "a line is a list of two tags, two steps and two configurations; "
         f"got {printable(line[:80])}"

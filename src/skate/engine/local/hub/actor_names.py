@@ -9,8 +9,8 @@ from skate.engine.local.hub.actors import HubActor
 
 if TYPE_CHECKING:
     from skate._core.serialization import Packed
-    from skate.engine.base import ActorMeta, ActorOptions
     from skate.engine.local.hub.work import HubTask
+    from skate.engine.specs import ActorMeta, ActorOptions
 
 
 class ActorNames:

@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from skate.engine.base import ActorOptions
 from skate.engine.local.hub.work import HubTask
 from skate.engine.local.hub.workers import WorkerProcess
+from skate.engine.specs import ActorOptions
 
 if TYPE_CHECKING:
     from skate._core.serialization import Packed

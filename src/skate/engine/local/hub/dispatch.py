@@ -1,4 +1,8 @@
-"""Sending work: tasks to the workers that the scheduler has chosen, calls to their actors."""
+"""What the hub writes to workers.
+
+`WorkerOutbox` takes any message. `Dispatch` sends work: tasks to the workers that the scheduler
+has chosen, calls to their actors.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +13,37 @@ from typing import TYPE_CHECKING
 from skate._core.accelerators import nth
 from skate.engine.local import messages as m
 from skate.engine.local.objects import STORED
+from skate.engine.local.wire import encode, encode_work
 
 if TYPE_CHECKING:
     from skate.engine.local.hub.actors import HubActor
     from skate.engine.local.hub.functions import Functions
     from skate.engine.local.hub.memory_guard import MemoryGuard
-    from skate.engine.local.hub.outbox import WorkerOutbox
     from skate.engine.local.hub.segments import Segments
     from skate.engine.local.hub.work import HubTask
     from skate.engine.local.hub.workers import WorkerProcess
+    from skate.engine.local.reactor import Reactor
+    from skate.engine.local.wire import Message
+
+
+class WorkerOutbox:
+    """Collects messages; the engine writes them when it has done its work."""
+
+    def __init__(self, reactor: Reactor) -> None:
+        self.urgent: bool = False  # something was sent that must not wait for company
+        self._collect = reactor.collect
+
+    def send(
+        self, worker: WorkerProcess, message: tuple[object, ...], at_once: bool = True
+    ) -> None:
+        """Send one of `messages`: at once, or with others soon."""
+        self.write(worker, encode(message), at_once)
+
+    def write(self, worker: WorkerProcess, message: Message, at_once: bool) -> None:
+        """Send a message that is encoded already."""
+        self._collect(worker.connection, message)
+        if at_once:
+            self.urgent = True
 
 
 class Dispatch:
@@ -47,7 +73,7 @@ class Dispatch:
         if function.key not in worker.functions:
             self._functions.ensure(worker, function)
         kind, data = task.args
-        message = m.encode_work(
+        message = encode_work(
             m.TASK if task.actor is None else m.CREATION,
             task.id,
             function.key,
@@ -74,7 +100,7 @@ class Dispatch:
             worker.in_flight[task.id] = task
             kind, data = task.args
             plan = task.plan
-            message = m.encode_work(
+            message = encode_work(
                 m.CALL,
                 task.id,
                 task.method,

@@ -13,7 +13,7 @@ from skate.engine.local.objects import STORED
 
 if TYPE_CHECKING:
     from skate.engine.local.hub.counts import Counts
-    from skate.engine.local.hub.outbox import WorkerOutbox
+    from skate.engine.local.hub.dispatch import WorkerOutbox
     from skate.engine.local.hub.segments import Segments
     from skate.engine.local.hub.state import State
     from skate.engine.local.hub.workers import WorkerProcess

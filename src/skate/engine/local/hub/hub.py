@@ -20,14 +20,13 @@ from skate.engine.local import messages as m
 from skate.engine.local.archives import Archives
 from skate.engine.local.hub.actor_names import ActorNames
 from skate.engine.local.hub.counts import Counts
-from skate.engine.local.hub.dispatch import Dispatch
+from skate.engine.local.hub.dispatch import Dispatch, WorkerOutbox
 from skate.engine.local.hub.functions import Functions
 from skate.engine.local.hub.idle import IdleWorkers
 from skate.engine.local.hub.inventory import ended_worker_row
 from skate.engine.local.hub.lifecycle import ActorLifecycle
 from skate.engine.local.hub.losses import WorkerLosses
 from skate.engine.local.hub.memory_guard import MemoryGuard
-from skate.engine.local.hub.outbox import WorkerOutbox
 from skate.engine.local.hub.peering import Peering
 from skate.engine.local.hub.placement import PlacementGroups
 from skate.engine.local.hub.plans import Planner
@@ -44,6 +43,7 @@ from skate.engine.local.hub.values import Values
 from skate.engine.local.hub.waits import WorkerWaits
 from skate.engine.local.hub.worker_requests import WorkerRequests
 from skate.engine.local.unread import PackedUnreadErrors
+from skate.engine.local.wire import by_number
 
 if TYPE_CHECKING:
     from skate._core.serialization import Packed
@@ -200,7 +200,7 @@ class Hub:
         """Return who handles which message of workers."""
         peering = Peering(self.state, self.values, self.outbox)
         waits = self.waits
-        return m.by_number(
+        return by_number(
             {
                 m.WorkResult: self.tasks.on_result,
                 m.WorkResults: self.tasks.on_results,

@@ -11,9 +11,9 @@ from skate.engine.local.objects import FAILED
 
 if TYPE_CHECKING:
     from skate.engine.local.hub.counts import Counts
+    from skate.engine.local.hub.dispatch import WorkerOutbox
     from skate.engine.local.hub.functions import Functions
     from skate.engine.local.hub.lifecycle import ActorLifecycle
-    from skate.engine.local.hub.outbox import WorkerOutbox
     from skate.engine.local.hub.placement import PlacementGroups
     from skate.engine.local.hub.scheduler import Scheduler
     from skate.engine.local.hub.segments import Segments

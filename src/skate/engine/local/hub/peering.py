@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from skate.engine.local import messages as m
 
 if TYPE_CHECKING:
-    from skate.engine.local.hub.outbox import WorkerOutbox
+    from skate.engine.local.hub.dispatch import WorkerOutbox
     from skate.engine.local.hub.state import State
     from skate.engine.local.hub.values import Values
     from skate.engine.local.hub.workers import WorkerProcess

@@ -21,13 +21,13 @@ from skate._core.requirements import (
 )
 from skate._core.runtime_environments import check_possible_here, merge_runtime_envs
 from skate.engine.affinity import elsewhere
-from skate.engine.base import ActorMeta, ActorOptions, CallOptions, TaskOptions
 from skate.engine.local.archives import Archives
 from skate.engine.local.hub.groups import HubGroup
 from skate.engine.local.hub.resources import to_units
 from skate.engine.local.hub.work import WorkPlan
 from skate.engine.local.hub.workers import Environment
 from skate.engine.local.messages import WorkSettings, plain_text
+from skate.engine.specs import ActorMeta, ActorOptions, CallOptions, TaskOptions
 from skate.exceptions import RuntimeEnvSetupError
 
 if TYPE_CHECKING:

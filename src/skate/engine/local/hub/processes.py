@@ -23,17 +23,17 @@ from skate.engine.local.hub.work import HubTask
 from skate.engine.local.hub.workers import Environment, Launch, WorkerProcess
 from skate.engine.local.inspection.traces import remove_traces
 from skate.engine.local.objects import new_process_number
-from skate.engine.local.wire import Connection, Message
+from skate.engine.local.wire import Connection, Message, encode
 from skate.exceptions import RuntimeEnvSetupError
 
 if TYPE_CHECKING:
+    from skate.engine.local.hub.dispatch import WorkerOutbox
     from skate.engine.local.hub.environments import (
         Environments,
         Outcome,
         WantedEnvironment,
         WhenDone,
     )
-    from skate.engine.local.hub.outbox import WorkerOutbox
     from skate.engine.local.hub.ports import Ports
 
 _GRACE_SECONDS = 5.0  # for a worker that was asked to exit
@@ -286,7 +286,7 @@ class Processes:
                 with suppress(OSError):  # it has ended
                     waiting.add(pidfd := os.pidfd_open(worker.pid))
                     poller.register(pidfd, select.POLLIN)
-                    worker.connection.outbox.append(m.encode(m.ExitWorker()))
+                    worker.connection.outbox.append(encode(m.ExitWorker()))
                     worker.connection.flush()
         deadline = time.monotonic() + _GRACE_SECONDS
         while waiting and (left := deadline - time.monotonic()) > 0:

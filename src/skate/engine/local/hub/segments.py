@@ -8,7 +8,7 @@ from skate.engine.local import messages as m
 from skate.engine.local.objects import DRIVER, ObjectEntry
 
 if TYPE_CHECKING:
-    from skate.engine.local.hub.outbox import WorkerOutbox
+    from skate.engine.local.hub.dispatch import WorkerOutbox
     from skate.engine.local.hub.ports import Ports
     from skate.engine.local.hub.workers import WorkerProcess
     from skate.engine.local.store import Location

@@ -23,10 +23,10 @@ _QUICK = ("numpy", "pyarrow", "PIL", "polars", "skate.tune.execution.worker")
 _SLOW = (
     "pandas", "scipy", "sklearn", "torch", "torchvision", "xgboost", "lightgbm", "transformers",
     "lightning", "pytorch_lightning", "datasets", "numba", "tensorflow",
-    "skate.data._execution.stages", "skate.data.iterator", "skate.train._workers.worker",
-    "skate.train.torch",
-    "skate.train.lightning", "skate.train.xgboost",
-    "skate.train.lightgbm", "skate.train.sklearn", "skate.train.huggingface.transformers",
+    "skate.data._execution.stages", "skate.data._execution.split_coordinator",
+    "skate.data.iterator", "skate.train._workers.worker", "skate.train.torch",
+    "skate.train.lightning", "skate.train.xgboost", "skate.train.lightgbm",
+    "skate.train.sklearn", "skate.train.huggingface.transformers",
     "dask.array", "dask.dataframe", "skate.util.dask", "skate.serve._controller",
     "skate.serve._replica.actor", "fastapi",
 )  # fmt: skip

@@ -5,9 +5,13 @@ All of it is read and changed with the engine's lock held.
 
 from __future__ import annotations
 
+import os
+import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from skate._core.accelerators import NUMBERED, visible_ids
 
 if TYPE_CHECKING:
     from skate._core.serialization import Packed
@@ -42,6 +46,25 @@ class SessionFacts(NamedTuple):
     def driver_id(self) -> str:
         """The id of the driver as a process: as long as those of workers, and none of them."""
         return self.job_id.ljust(56, "f")
+
+
+def facts_of_session(
+    namespace: str | None,
+    labels: Mapping[str, str] | None,
+    runtime_env: Mapping[str, object] | None,
+    resources: Mapping[str, int],
+) -> SessionFacts:
+    """Return the facts of a session that begins now."""
+    node_id = os.urandom(28).hex()
+    return SessionFacts(
+        namespace=namespace or os.urandom(8).hex(),
+        job_id="01000000",
+        node_id=node_id,
+        labels={"ray.io/node-id": node_id, **(labels or {})},
+        runtime_env=dict(runtime_env or {}),
+        visible_accelerators={name: visible_ids(name) for name in NUMBERED if name in resources},
+        began=time.time(),
+    )
 
 
 class State:

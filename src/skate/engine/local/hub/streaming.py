@@ -11,7 +11,7 @@ from skate.engine.local.objects import FAILED, ObjectEntry
 if TYPE_CHECKING:
     from skate._core.serialization import Packed
     from skate.engine.local.hub.counts import Counts
-    from skate.engine.local.hub.outbox import WorkerOutbox
+    from skate.engine.local.hub.dispatch import WorkerOutbox
     from skate.engine.local.hub.streams import ItemStream
     from skate.engine.local.hub.values import Values
     from skate.engine.local.hub.work import HubTask

@@ -15,7 +15,6 @@ from skate.engine.local.objects import INLINE
 
 if TYPE_CHECKING:
     from skate._core.serialization import Packed
-    from skate.engine.base import CallOptions
     from skate.engine.local.hub.actor_names import ActorNames
     from skate.engine.local.hub.counts import Counts
     from skate.engine.local.hub.lifecycle import ActorLifecycle
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from skate.engine.local.hub.state import State
     from skate.engine.local.hub.tasks import TaskLifecycle
     from skate.engine.local.hub.workers import WorkerProcess
+    from skate.engine.specs import CallOptions
 
 
 class Submissions:

@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from skate._core.serialization import Packed
     from skate.engine.local.hub.actors import HubActor
     from skate.engine.local.hub.counts import Counts
-    from skate.engine.local.hub.dispatch import Dispatch
+    from skate.engine.local.hub.dispatch import Dispatch, WorkerOutbox
     from skate.engine.local.hub.memory_guard import Eviction
-    from skate.engine.local.hub.outbox import WorkerOutbox
     from skate.engine.local.hub.ports import Ports
     from skate.engine.local.hub.scheduler import Scheduler
     from skate.engine.local.hub.state import State

@@ -11,7 +11,7 @@ from skate.engine.local.objects import FAILED, INLINE, STORED, ObjectEntry
 
 if TYPE_CHECKING:
     from skate.engine.local.hub.counts import Counts
-    from skate.engine.local.hub.outbox import WorkerOutbox
+    from skate.engine.local.hub.dispatch import WorkerOutbox
     from skate.engine.local.hub.ports import Ports
     from skate.engine.local.hub.segments import Segments
     from skate.engine.local.hub.workers import WorkerProcess

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from skate.engine.local import messages as m
 
 if TYPE_CHECKING:
+    from skate.engine.local.hub.dispatch import WorkerOutbox
     from skate.engine.local.hub.inventory import Row
-    from skate.engine.local.hub.outbox import WorkerOutbox
     from skate.engine.local.hub.scheduler import Scheduler
     from skate.engine.local.hub.state import State
     from skate.engine.local.hub.wait_facts import WaitGraph

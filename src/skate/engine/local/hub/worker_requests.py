@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from skate._core.serialization import Packed
     from skate.engine.local.hub.actor_names import ActorNames
     from skate.engine.local.hub.counts import Counts
-    from skate.engine.local.hub.outbox import WorkerOutbox
+    from skate.engine.local.hub.dispatch import WorkerOutbox
     from skate.engine.local.hub.placement import PlacementGroups
     from skate.engine.local.hub.ports import Ports
     from skate.engine.local.hub.requests import Requests
