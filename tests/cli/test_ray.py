@@ -143,8 +143,10 @@ def test_options_that_change_nothing_are_taken(
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # where nobody has submitted any
     kept = skate.put(bytes(1_000_000))
+    here = ("--session", str(os.getpid()), "--json")
     options = ("--stats-only", "--no-format", "--units=MB", "--sort-by=PID", "--n", "1")
-    assert kept.hex() in printed("memory", "--group-by", "NODE_ADDRESS", *options)
+    (row,) = json.loads(printed("memory", *here, "--group-by", "NODE_ADDRESS", *options))
+    assert row["object_id"] == kept.hex()
     assert "no jobs" in printed("job", "list", "-v", "--log-style", "record", "--log-color=false")
 
 
