@@ -77,7 +77,9 @@ class ActorClass(ActorMaker[C_co, Maker_co]):
         self._given: option_table.Given = given
         self._options: ActorOptions = option_table.actor_options(given)
         self._arity: Arity = arity_of(cls)
-        self._attach(ClassSpec(cls, _meta_of(cls)))
+        meta = _meta_of(cls)
+        _check_groups(meta, self._options)
+        self._attach(ClassSpec(cls, meta))
 
     def _attach(self, spec: ClassSpec) -> None:
         self._spec: ClassSpec = _specs.setdefault(self._token, spec)
@@ -367,6 +369,19 @@ def _meta_of(cls: type) -> ActorMeta:
             methods[name] = _method_meta(name, function, isinstance(raw, staticmethod))
     is_async = any(meta.is_async for meta in methods.values())
     return ActorMeta(cls.__name__, cls.__module__, methods, is_async, cls.__qualname__)
+
+
+def _check_groups(meta: ActorMeta, options: ActorOptions) -> None:
+    """Raise if a method belongs to a concurrency group that its class does not have."""
+    for method in meta.methods.values():
+        group = method.options.concurrency_group
+        if group is not None and group not in options.concurrency_groups:
+            there = ", ".join(options.concurrency_groups) or "none"
+            raise ValueError(
+                f"{meta.class_name}.{method.name} belongs to the concurrency group {group!r}, "
+                f"which the class does not have (it has {there}): say how many calls may run "
+                f"there, as in @remote(concurrency_groups={{{group!r}: 2}})"
+            )
 
 
 def _method_meta(name: str, function: Callable[..., object], static: bool) -> MethodMeta:
