@@ -37,7 +37,8 @@ SkateError (RayError)
 ├── OufOfBandObjectRefSerializationException  a reference was pickled by the program
 └── SkateSystemError (RaySystemError)        a fault of skate itself
     ├── PlacementGroupExistsError            the name is taken; also a ValueError
-    └── GraphClosedError                     a compiled graph has ended; also a RuntimeError
+    ├── GraphClosedError                     a compiled graph has ended; also a RuntimeError
+    └── GraphFullError                       a compiled graph runs as often as it may
 """
 
 # ruff: noqa: N818 - the names are Ray's
@@ -62,6 +63,7 @@ __all__ = [
     "AsyncioActorExit",
     "GetTimeoutError",
     "GraphClosedError",
+    "GraphFullError",
     "NodeDiedError",
     "ObjectFetchTimedOutError",
     "ObjectFreedError",
@@ -792,6 +794,15 @@ class GraphClosedError(SkateSystemError, RuntimeError):
     Args:
         client_exc: What was asked of it.
         traceback_str: Where it was asked.
+    """
+
+
+class GraphFullError(SkateSystemError):
+    """A compiled graph was executed again while as many executions run as it may have.
+
+    Args:
+        client_exc: How many there may be.
+        traceback_str: Where it was executed.
     """
 
 

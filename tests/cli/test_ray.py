@@ -131,6 +131,63 @@ def test_nothing_is_started_or_stopped() -> None:
     assert skate.is_initialized()
 
 
+def test_nothing_can_be_ill_and_nothing_is_gathered() -> None:
+    assert "Healthy" in printed("health-check", "--address", "127.0.0.1:6379")
+    assert ray("health-check", "--component", "ray_client_server").exit_code == 1
+    for name in ("disable-usage-stats", "enable-usage-stats"):
+        assert "no statistics" in printed(name)
+
+
+def test_options_that_change_nothing_are_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # where nobody has submitted any
+    kept = skate.put(bytes(1_000_000))
+    here = ("--session", str(os.getpid()), "--json")
+    options = ("--stats-only", "--no-format", "--units=MB", "--sort-by=PID", "--n", "1")
+    (row,) = json.loads(printed("memory", *here, "--group-by", "NODE_ADDRESS", *options))
+    assert row["object_id"] == kept.hex()
+    assert "no jobs" in printed("job", "list", "-v", "--log-style", "record", "--log-color=false")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "cause"),
+    [
+        (("--address", "127.0.0.1:6379", "--", "--"), "No such file"),
+        (("--address", "127.0.0.1:6379"), "behind `--`"),
+        (("--address", "127.0.0.1:6379", "--min-nodes", "2", "--", "true"), "needs Ray itself"),
+        (("--address", "192.0.2.1:6379", "--", "true"), "needs Ray itself"),
+        (("--address", "127.0.0.1:6379", "--resources", "four", "--", "true"), "Error"),
+    ],
+)
+def test_a_symmetric_run_that_cannot_be(
+    arguments: tuple[str, ...], cause: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skate.cli._ray_cluster.install_as_ray", lambda: None)
+    result = ray("symmetric-run", *arguments)
+    assert (result.exit_code, cause in result.output) == (1, True), result.output
+
+
+DESCRIBED = """
+import sys, ray
+ray.init(address="auto")
+has = ray.cluster_resources()
+print(has["CPU"], has["lift"], sys.argv[1:])
+sys.exit(3)
+"""
+
+
+def test_a_symmetric_run_has_the_machine_that_was_described(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(DESCRIBED)
+    described = ["--num-cpus", "3", "--resources", '{"lift": 2}', "--port-of-ray=1"]
+    command = ["ray", "symmetric-run", "--address", "127.0.0.1:6379", *described]
+    started = [sys.executable, str(program), "--num-cpus", "--", "x"]
+    ended = run_program([sys.executable, "-m", "skate", *command, "--", *started])
+    assert ended.stdout.split("\n")[0] == "3.0 2.0 ['--num-cpus', '--', 'x']", ended.stderr
+    assert ended.returncode == 3
+
+
 PROGRAM = """
 import json, os, shutil, subprocess, sys
 import ray

@@ -582,6 +582,9 @@ def test_names_that_programs_import_at_their_top() -> None:
     assert as_completed is ray.util.as_completed
     assert enable_periodic_logging is ray.util.enable_periodic_logging
     assert issubclass(ServerUnavailable, RayStateApiException)
+    for question in ({"limit": 10_001}, {"filters": [("spam", "=", 1)]}):
+        with pytest.raises(RayStateApiException):
+            ray.util.state.list_tasks(**question)
     assert ray.Language.PYTHON.name == "PYTHON"
     assert isinstance(ray.client(), ray.ClientBuilder)
     assert ActorGroup.__name__ == "ActorGroup"

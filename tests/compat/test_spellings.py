@@ -116,6 +116,10 @@ WORKS = {
     "ObjectID (1.0)": "assert isinstance(ray.put(1), ray.ObjectID)",
     "local_mode (2.55)": "assert ray.get(ray.put(1)) == 1",
     "ray.worker (2.0)": "import ray.worker; assert ray.worker.get is ray.get",
+    "ray.profiling (2.0)": """
+        with ray.profiling.profile("part of the work"):
+            pass
+    """,
     "experimental.TensorFlowVariables (0.8.2)": """
         from ray.experimental import TensorFlowVariables as exported
         from ray.experimental.tf_utils import TensorFlowVariables

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import skate
+from skate import util
 from skate.dag import DAGContext, DAGNode, InputNode, MultiOutputNode
 
 pytestmark = pytest.mark.usefixtures("engine")
@@ -24,6 +25,12 @@ def double(x: Any) -> Any:
 @skate.remote
 def add(x: Any, y: Any) -> Any:
     return x + y
+
+
+@skate.remote
+def taken(gate: util.queue.Queue, x: Any) -> Any:
+    gate.get()
+    return x
 
 
 @skate.remote
@@ -218,6 +225,33 @@ def test_a_compiled_graph() -> None:
     with pytest.raises(skate.exceptions.GraphClosedError, match="teardown") as closed:
         compiled.execute(1)
     assert isinstance(closed.value, RuntimeError)
+
+
+@pytest.mark.engines("local")  # inline, all is done when execute() returns
+def test_a_compiled_graph_may_have_so_many_executions_under_way() -> None:
+    gate = util.queue.Queue()
+    try:
+        with InputNode() as given:
+            graph = MultiOutputNode([taken.bind(gate, given), double.bind(given)])
+            compiled = graph.experimental_compile(_max_inflight_executions=2)
+        made = [compiled.execute(n) for n in (1, 2)]
+        with pytest.raises(skate.exceptions.GraphFullError, match="more than 2 in-flight"):
+            compiled.execute(3)
+        for _ in made:
+            gate.put(None)
+        assert skate.get(made[0]) == [1, 2]
+        assert skate.get(made[1]) == [2, 4]
+        gate.put(None)
+        assert skate.get(compiled.execute(3)) == [3, 6]
+    finally:
+        gate.shutdown()
+
+
+@pytest.mark.parametrize("name", ["_max_inflight_executions", "_buffer_size_bytes"])
+def test_limits_of_compiled_graphs_are_checked(name: str) -> None:
+    for wrong, kind in ((0, ValueError), (-1, ValueError), ("2", TypeError), (1.5, TypeError)):
+        with pytest.raises(kind, match=f"{name} takes a positive integer"):
+            double.bind(InputNode()).experimental_compile(**{name: wrong})
 
 
 def test_calls_of_an_actor_are_made_in_the_order_in_which_they_were_bound() -> None:

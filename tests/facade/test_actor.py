@@ -156,6 +156,18 @@ def test_misuse_of_method() -> None:
         skate.method(num_return=1)
 
 
+def test_a_method_of_a_group_that_the_class_does_not_have() -> None:
+    class Grouped:
+        @skate.method(concurrency_group="io")
+        def read(self) -> None: ...
+
+    with pytest.raises(ValueError, match=r"Grouped\.read .* 'io', which .*it has compute"):
+        skate.remote(concurrency_groups={"compute": 1})(Grouped)
+    with pytest.raises(ValueError, match="it has none"):
+        skate.remote(Grouped)
+    skate.remote(concurrency_groups={"io": 1})(Grouped)
+
+
 def test_handles_compare_by_actor() -> None:
     handle, other = Counter.remote(), Counter.remote()
     again = pickle.loads(cloudpickle.dumps(handle))

@@ -312,10 +312,8 @@ def test_tasks_that_have_not_ended(flag: Any) -> None:
     assert worker == state.get_worker(row.worker_id)
     assert worker.pid == row.worker_pid
     summary = state.summarize_tasks()["cluster"]["summary"]
-    assert summary["queued"]["state_counts"] == {
-        "PENDING_NODE_ASSIGNMENT": 1,
-        "PENDING_ARGS_AVAIL": 1,
-    }
+    assert summary["queued"]["state_counts"] == {"PENDING_NODE_ASSIGNMENT": 1}
+    assert summary["later"]["state_counts"] == {"PENDING_ARGS_AVAIL": 1}
     gate.set()
     skate.get(refs)
     ended = state.list_tasks()
@@ -463,7 +461,13 @@ def test_machines_and_groups() -> None:
     assert state.get_node(node.node_id) == node
     group = placement_group([{"CPU": 1}], name="together")
     skate.get(group.ready())
-    assert [row.state for row in state.list_placement_groups()] == ["CREATED"]
+    (row,) = state.list_placement_groups()
+    assert row.state == "CREATED"
+    (bundle,) = row.bundles
+    assert bundle["unit_resources"] == {"CPU": 1.0}
+    assert bundle["bundle_id"] == {"placement_group_id": group.id.hex(), "bundle_index": 0}
+    assert bundle["node_id"] == node.node_id
+    assert state.list_tasks() == []  # what `ready` waits by is no task of the program
     remove_placement_group(group)
     row = state.get_placement_group(group.id.hex())
     assert row is not None
@@ -693,12 +697,14 @@ def test_tasks_are_summed_up_by_kind() -> None:
     def plain() -> None: ...
 
     actor = Sleeper.remote()
-    skate.get([plain.remote(), plain.remote(), actor.pid.remote()])
+    named = plain.options(name="by name")
+    skate.get([plain.remote(), plain.remote(), named.remote(), actor.pid.remote()])
     found = state.summarize_tasks()["cluster"]
     assert found["summary"]["plain"]["type"] == "NORMAL_TASK"
     assert found["summary"]["plain"]["state_counts"] == {"FINISHED": 2}
+    assert found["summary"]["by name"]["func_or_class_name"] == "by name"
     totals = [found[f"total_{kind}"] for kind in ("tasks", "actor_tasks", "actor_scheduled")]
-    assert totals == [2, 1, 1]
+    assert totals == [3, 1, 1]
 
 
 @local_only

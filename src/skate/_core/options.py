@@ -90,9 +90,17 @@ def _gpus(name: str, value: object) -> float | None:
     return number
 
 
-def gpus_of_machine(name: str, value: object) -> float | None:
-    """Return a checked number of GPUs that there are, as `init` is told; `name` is for errors."""
+def quantity_of_machine(name: str, value: object) -> float | None:
+    """Return a checked amount of what there is, as `init` is told; `name` is for errors."""
     number = quantity(name, value)
+    if number is not None and not number.is_integer():
+        raise wrong_value(name, value, "a whole number (only tasks and actors take fractions)")
+    return number
+
+
+def gpus_of_machine(name: str, value: object) -> float | None:
+    """Return a checked number of GPUs that there are, as `quantity_of_machine` does."""
+    number = quantity_of_machine(name, value)
     if number is not None and number > _MOST_GPUS:
         raise wrong_value(name, value, f"a number from 0 to {_MOST_GPUS:,}")
     return number
@@ -130,6 +138,14 @@ def custom_resources(name: str, value: object) -> Mapping[str, float] | None:
                 f"resources; say {option}= instead of {name}={dict(value)!r}"
             )
     return {key: _amount(f"{name}[{key!r}]", key, value[key]) for key in value}
+
+
+def resources_of_machine(name: str, value: object) -> Mapping[str, float] | None:
+    """Return checked amounts of custom resources that there are, as `init` is told."""
+    amounts = custom_resources(name, value)
+    for key, amount in (amounts or {}).items():
+        quantity_of_machine(f"{name}[{key!r}]", amount)
+    return amounts
 
 
 def _amount(name: str, resource: str, value: object) -> float:

@@ -15,7 +15,7 @@ from skate._facade.actor_handle import ActorHandle, looking_like
 from skate._facade.calls import ActorMaker, C_co, Maker_co, TypedActor
 from skate._facade.methods import meta_of
 from skate.engine import current_engine
-from skate.engine.specs import ActorOptions, ClassSpec
+from skate.engine.specs import ActorMeta, ActorOptions, ClassSpec
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -61,7 +61,9 @@ class ActorClass(ActorMaker[C_co, Maker_co]):
         self._given: option_table.Given = given
         self._options: ActorOptions = option_table.actor_options(given)
         self._arity: Arity = arity_of(cls)
-        self._attach(ClassSpec(cls, meta_of(cls)))
+        meta = meta_of(cls)
+        _check_groups(meta, self._options)
+        self._attach(ClassSpec(cls, meta))
 
     def _attach(self, spec: ClassSpec) -> None:
         self._spec: ClassSpec = _specs.setdefault(self._token, spec)
@@ -247,3 +249,16 @@ def exit_actor() -> None:
             "calls it, and this code runs in none"
         )
     engine.exit_actor()
+
+
+def _check_groups(meta: ActorMeta, options: ActorOptions) -> None:
+    """Raise if a method belongs to a concurrency group that its class does not have."""
+    for method in meta.methods.values():
+        group = method.options.concurrency_group
+        if group is not None and group not in options.concurrency_groups:
+            there = ", ".join(options.concurrency_groups) or "none"
+            raise ValueError(
+                f"{meta.class_name}.{method.name} belongs to the concurrency group {group!r}, "
+                f"which the class does not have (it has {there}): say how many calls may run "
+                f"there, as in @remote(concurrency_groups={{{group!r}: 2}})"
+            )

@@ -112,9 +112,10 @@ def init(
         address: The Ray cluster to run on, for the engine "ray", such as "auto" or
             "10.0.0.1:6379"; None means this machine, or what the environment variable
             SKATE_ADDRESS says.
-        num_cpus: How many CPUs tasks and actors share; None takes those of the machine.
-        num_gpus: How many GPUs they share; None takes those of the machine.
-        resources: Other resources that the machine has, by names of yours.
+        num_cpus: How many CPUs tasks and actors share, a whole number; None takes those of the
+            machine.
+        num_gpus: How many GPUs they share, a whole number; None takes those of the machine.
+        resources: Other resources that the machine has, by names of yours, in whole numbers.
         labels: What `nodes()` says of this machine besides.
         object_store_memory: Bytes of memory for objects; None takes a part of the machine's.
         local_mode: Whether to use the engine "inline", in Ray's words.
@@ -224,10 +225,10 @@ def _of_machine(
         }
     )
     return {
-        "num_cpus": option_table.quantity("num_cpus", has["num_cpus"]),
+        "num_cpus": option_table.quantity_of_machine("num_cpus", has["num_cpus"]),
         "num_gpus": option_table.gpus_of_machine("num_gpus", has["num_gpus"]),
         "memory": has["memory"],
-        "resources": option_table.custom_resources("resources", has["resources"]),
+        "resources": option_table.resources_of_machine("resources", has["resources"]),
         "object_store_memory": _store_memory(has["object_store_memory"]),
     }
 

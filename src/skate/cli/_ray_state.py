@@ -285,9 +285,13 @@ def logs_group(click: ModuleType, usual: Sequence[Any]) -> Any:
     pid = click.Option(["-pid", "--pid"], type=int, help="Its process.")
     attempt = click.Option(["-a", "--attempt-number"], type=int, default=0, help="Not told apart.")
     pattern = click.Argument(["pattern"], required=False)
+    encoding = [
+        click.Option([name], expose_value=False, help="Without effect: what is kept is text.")
+        for name in ("--encoding", "--encoding-errors")
+    ]
     rows = (
         ("cluster", "List logs, or show the one that PATTERN fits.", _cluster_logs,
-         (pattern, *how, *where)),
+         (pattern, *how, *encoding, *where)),
         ("actor", "Show what an actor has printed.", _actor_logs,
          (optional_id, pid, stream, *how, *where)),
         ("worker", "Show what a process has printed.", _worker_logs,

@@ -139,6 +139,11 @@ def _start_options(click: ModuleType) -> list[Parameter]:
             multiple=True,
             help="The import path of a function that adds a service of gRPC; may be repeated.",
         ),
+        click.Option(
+            ["--grpc-enable-reflection/--grpc-disable-reflection"],
+            default=False,
+            help="Whether clients of gRPC can ask which methods there are.",
+        ),
     ]
 
 
@@ -151,6 +156,7 @@ def _start(
     proxy_location: str,
     grpc_port: int,
     grpc_servicer_functions: tuple[str, ...],
+    grpc_enable_reflection: bool,
 ) -> None:
     _check_program_above(http_port)
     if http_port in _background.own_ports():
@@ -158,7 +164,11 @@ def _start(
     http = {"host": http_host, "port": http_port}
     if proxy_location == "Disabled":
         http["location"] = "NoServer"
-    grpc = {"port": grpc_port, "grpc_servicer_functions": list(grpc_servicer_functions)}
+    grpc = {
+        "port": grpc_port,
+        "grpc_servicer_functions": list(grpc_servicer_functions),
+        "enable_reflection": grpc_enable_reflection,
+    }
     _background.start_instance(http, grpc)
 
 

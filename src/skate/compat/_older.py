@@ -53,6 +53,7 @@ HOMES: dict[str, tuple[str, ...]] = {
         ("ray.experimental.named_actors", "ray.util.named_actors"),
         ("skate.compat.parts.core.named_actors",),
     ),
+    "ray.profiling": ("skate.util.profiling",),
     "ray.experimental.async_api": ("skate.compat.parts.core.async_api",),
     "ray.experimental.multiprocessing": (
         "skate.compat.parts.core.multiprocessing",

@@ -8,6 +8,8 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
 from skate._core.optional_imports import try_import
+from skate._core.refs import ObjectRef
+from skate._facade.api import wait
 from skate.dag._drawing import Drawing
 from skate.dag.class_node import ClassMethodNode
 from skate.dag.input_node import (
@@ -17,7 +19,7 @@ from skate.dag.input_node import (
     check_inputs,
     check_parts,
 )
-from skate.exceptions import GraphClosedError
+from skate.exceptions import GraphClosedError, GraphFullError
 
 if TYPE_CHECKING:
     from skate.dag.dag_node import DAGNode
@@ -33,10 +35,13 @@ class CompiledDAG:
 
     Args:
         root: The node whose value an execution returns.
+        most_at_once: How many executions may be under way; None for any number.
     """
 
-    def __init__(self, root: DAGNode) -> None:
+    def __init__(self, root: DAGNode, most_at_once: int | None = None) -> None:
         self._root: DAGNode | None = root
+        self._most_at_once = most_at_once
+        self._under_way: list[list[ObjectRef[Any]]] = []  # kept only where there is a limit
         self._id = uuid.uuid4().hex
         self._nodes = sorted(root._in_order(), key=lambda node: node._made)
         check_inputs(self._nodes)
@@ -67,18 +72,36 @@ class CompiledDAG:
         Raises:
             ValueError: If there are more or fewer than the graph asks for.
             GraphClosedError: If `teardown` was called.
+            GraphFullError: If as many executions are under way as `_max_inflight_executions` of
+                `experimental_compile` allows.
         """
         if self._root is None:
             raise GraphClosedError(
                 "Channel closed: teardown() has ended this graph; compile the node again"
             )
         self._check_input(args, kwargs)
+        self._check_under_way()
         given = DAGInputData(*args, **kwargs) if self._in_parts else next(iter(args), None)
         results: dict[DAGNode, Any] = {}
         for node in self._nodes:
             ready = node._apply_and_replace_all_child_nodes(results.__getitem__)
             results[node] = ready._run(given)
-        return results[self._root]
+        made = results[self._root]
+        if self._most_at_once is not None:
+            self._under_way.append(_references(made))
+        return made
+
+    def _check_under_way(self) -> None:
+        most = self._most_at_once
+        if most is None:
+            return
+        self._under_way = [refs for refs in self._under_way if _some_are_unready(refs)]
+        if (now := len(self._under_way)) >= most:
+            raise GraphFullError(
+                f"the graph can't have more than {most} in-flight executions, and {now} are under "
+                "way: get a result before the next execute(), or give "
+                "experimental_compile(_max_inflight_executions=...) a higher number, or none"
+            )
 
     def _check_input(self, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         if len(args) != self._positions:
@@ -143,6 +166,17 @@ class CompiledDAG:
                 if isinstance(node, ClassMethodNode):
                     node.kill_actor()
         self._root = None
+        self._under_way.clear()
+
+
+def _references(made: object) -> list[ObjectRef[Any]]:
+    """Return the references in what an execution has made, each once."""
+    results = made if isinstance(made, list) else [made]
+    return list(dict.fromkeys(ref for ref in results if isinstance(ref, ObjectRef)))
+
+
+def _some_are_unready(refs: list[ObjectRef[Any]]) -> bool:
+    return bool(refs and wait(refs, num_returns=len(refs), timeout=0)[1])
 
 
 def _graphviz() -> Any:

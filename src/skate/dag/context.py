@@ -21,7 +21,8 @@ class DAGContext:
         read_iteration_timeout: Without effect: there are no channels to read from; at most
             `get_timeout`.
         buffer_size_bytes: Without effect: values may have any size.
-        max_inflight_executions: Without effect: there may be any number.
+        max_inflight_executions: Without effect: there may be any number, unless
+            `experimental_compile(_max_inflight_executions=)` limits it.
         max_buffered_results: Without effect: there may be any number.
         overlap_gpu_communication: Without effect: tensors travel through shared memory.
 

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from skate._core.argument_checks import optional, whole_numbers
 from skate.dag._nested import Nested, nested_in, replaced
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ T = TypeVar("T")
 _TRANSPORTS = ("auto", "shm")  # with the others, GPUs talk to each other
 _DEVICES = ("default", "cpu")
 
+_positive = optional(whole_numbers(1, "a positive integer"))
 
 _numbers = itertools.count()  # of nodes, in the order in which they are made
 
@@ -126,14 +128,27 @@ class DAGNode(Nested):
     ) -> CompiledDAG:
         """Return the graph in the form that Ray runs on channels of its own.
 
-        Here it runs as any other. `enable_asyncio` changes nothing, because `execute_async` is
-        always there; neither do `_submit_timeout`, `_buffer_size_bytes`,
-        `_max_inflight_executions`, `_max_buffered_results`, `_overlap_gpu_communication` and
-        `_default_communicator`, which are about those channels.
+        Here it runs as any other.
+
+        Args:
+            _submit_timeout: Without effect: `execute` does not wait.
+            _buffer_size_bytes: Checked, and without effect: values may have any size.
+            enable_asyncio: Without effect: `execute_async` is always there.
+            _max_inflight_executions: How many executions may be under way at the same time; one
+                more is a `GraphFullError`. None for any number.
+            _max_buffered_results: Without effect: there may be any number.
+            _overlap_gpu_communication: Without effect: tensors travel through shared memory.
+            _default_communicator: Without effect, likewise.
+
+        Raises:
+            ValueError: If `_buffer_size_bytes` or `_max_inflight_executions` is below 1.
+            TypeError: If one of them is no whole number.
         """
         from skate.dag.compiled_dag_node import CompiledDAG
 
-        return CompiledDAG(self)
+        _positive("_buffer_size_bytes", _buffer_size_bytes)
+        most = _positive("_max_inflight_executions", _max_inflight_executions)
+        return CompiledDAG(self, most)
 
     def with_tensor_transport(
         self,

@@ -6,10 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, ClassVar
 
-from skate._core.argument_checks import whole_number, wrong_type, wrong_value
+from skate._core.argument_checks import whole_number, wrong_type
 
 MOST_ROWS = 10_000  # of one answer
 Filters = Sequence[tuple[str, str, Any]]
+
+
+class StateQueryError(ValueError):
+    """More rows were asked for than an answer has, or by a column that there is not."""
 
 
 class StateRow(dict[str, Any]):
@@ -74,7 +78,9 @@ def chosen(
 ) -> list[StateRow]:
     """Return the first rows that meet all filters, at most `limit`."""
     if whole_number("limit", limit, 0) > MOST_ROWS:
-        raise wrong_value("limit", limit, f"at most {MOST_ROWS}, and filters choose among more")
+        raise StateQueryError(
+            f"limit takes at most {MOST_ROWS}, and filters choose among more; got {limit}"
+        )
     return [*islice(filtered(rows, filters, kind), limit)]
 
 
@@ -108,7 +114,7 @@ def _check_keys(
     columns = [*rows[0]] if rows else kind.list_columns()
     for key in keys:
         if key not in columns:
-            raise ValueError(f"a filter takes one of {', '.join(columns)}; got {key!r}")
+            raise StateQueryError(f"a filter takes one of {', '.join(columns)}; got {key!r}")
 
 
 def _fits(row: Mapping[str, Any], key: str, equal: bool, value: object) -> bool:

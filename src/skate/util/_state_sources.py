@@ -57,7 +57,21 @@ def _nodes(source: StateSource) -> Iterable[Row]:
 
 
 def _groups(source: StateSource) -> Iterable[Row]:
-    return source.placement_group_table().values()
+    for group in source.placement_group_table().values():
+        yield {**group, "bundles": [*_bundles(group)]}
+
+
+def _bundles(group: Row) -> Iterable[Row]:
+    """Yield the bundles of a group as Ray's state API shows them."""
+    for index, amounts in group["bundles"].items():
+        yield {
+            "bundle_id": {
+                "placement_group_id": group["placement_group_id"],
+                "bundle_index": index,
+            },
+            "unit_resources": amounts,
+            "node_id": group["bundles_to_node_id"][index] or None,
+        }
 
 
 def _cluster_events(source: StateSource) -> Iterable[Row]:

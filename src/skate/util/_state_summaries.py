@@ -46,7 +46,7 @@ summarize_actors: Summarizing = _summarizer(
     "actors", "Return how many actors of each class are in which state."
 )
 summarize_tasks: Summarizing = _summarizer(
-    "tasks", "Return how many tasks of each function are in which state."
+    "tasks", "Return how many tasks of each name are in which state."
 )
 summarize_objects: Summarizing = _summarizer(
     "objects",
@@ -73,9 +73,10 @@ def _of_actors(rows: Sequence[Row]) -> Row:
 
 
 def _of_tasks(rows: Sequence[Row]) -> Row:
+    rows = [{**row, "func_or_class_name": row["name"]} for row in rows]  # as in Ray
     summary = _by(rows, "func_or_class_name")
     for row in rows:
-        summary[row["func_or_class_name"]]["type"] = row["type"]
+        summary[row["name"]]["type"] = row["type"]
     kinds = Counter(row["type"] for row in rows)
     return _cluster(
         summary,

@@ -66,7 +66,9 @@ class PlacementGroup:
         if self.is_empty:
             return skate.put(self)
         engine_of(self._ref)  # a group of a session that has ended begins no other
-        remote: Any = skate.remote(_second).options(num_cpus=0, name="PlacementGroup.ready")
+        remote: Any = skate.remote(_second).options(
+            num_cpus=0, name="PlacementGroup.ready", enable_task_events=False
+        )
         ref: ObjectRef[Any] = remote.remote(self._ref, self)
         return ref
 

@@ -1,12 +1,11 @@
 """Of `ray.exceptions`: errors of machinery that only Ray has, for those who catch them."""
 
-# ruff: noqa: N818 - the names are Ray's
-
 from __future__ import annotations
 
 from skate.exceptions import (
     GetTimeoutError,
     GraphClosedError,
+    GraphFullError,
     ObjectLostError,
     SkateError,
     SkateSystemError,
@@ -36,10 +35,7 @@ class ReferenceCountingAssertionError(ObjectLostError, AssertionError):
 # Compiled graphs have no channels here: they end, and what is waited for is a reference.
 RayChannelError = GraphClosedError
 RayChannelTimeoutError = GetTimeoutError
-
-
-class RayCgraphCapacityExceeded(SkateSystemError):
-    """A compiled graph has too much to do."""
+RayCgraphCapacityExceeded = GraphFullError
 
 
 class StreamingGeneratorReplayInconsistentError(SkateError):

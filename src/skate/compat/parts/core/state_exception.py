@@ -4,13 +4,14 @@
 
 from __future__ import annotations
 
+from skate.util._state_rows import StateQueryError
+
 
 class DataSourceUnavailable(Exception):
     """A machine of the cluster does not answer."""
 
 
-class RayStateApiException(Exception):
-    """The state of a cluster cannot be had."""
+RayStateApiException = StateQueryError
 
 
 class ServerUnavailable(RayStateApiException):
