@@ -346,6 +346,8 @@ class Quantile(BuiltinAggregate):
         if column.null_count and not self.ignore_nulls:
             return NULL
         values = column_to_numpy(column.drop_null())
+        if pa.types.is_decimal(column.type):
+            values = values.astype(np.float64)
         return [values[~np.isnan(values)] if values.dtype.kind == "f" else values]
 
     def combine(self, current_accumulator: Any, new: Any) -> Any:
