@@ -248,7 +248,7 @@ class ParquetSource(FileSource):
         groups = [group.id for group in fragment.subset(filter, schema=schema).row_groups]
         needed = columns and [*columns, *needed_by(filter, schema)]
         if not groups:
-            yield brought_to(schema.empty_table(), schema, columns)
+            yield brought_to(pa.Table.from_batches([], schema), schema, columns)
             return
         with self.place.filesystem.open_input_file(fragment.path) as stream:
             parquet = pq.ParquetFile(stream, **_BUFFERED)
