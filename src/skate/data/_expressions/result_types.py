@@ -110,7 +110,7 @@ def may_hold_of_nan(expression: Expr, schema: pa.Schema) -> bool:
 
 def _reads_floats(expression: Expr, schema: pa.Schema) -> bool:
     if isinstance(expression, ColumnExpr):
-        return pa.types.is_floating(schema.field(expression.name).type)
+        return bool(pa.types.is_floating(schema.field(expression.name).type))
     return any(_reads_floats(part, schema) for part in expression.parts)
 
 
