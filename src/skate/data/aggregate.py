@@ -386,9 +386,11 @@ def columns_read(functions: Sequence[AggregateFn], keys: Sequence[str] = ()) -> 
     return list(dict.fromkeys([*keys, *(on for on in targets if on is not None)])) or None
 
 
-def distinct_names(functions: Sequence[AggregateFn]) -> tuple[AggregateFn, ...]:
-    """Put a number after names that occur again: `sum(x)`, `sum(x)_2`."""
-    seen: dict[str, int] = {}
+def distinct_names(
+    functions: Sequence[AggregateFn], keys: Sequence[str] = ()
+) -> tuple[AggregateFn, ...]:
+    """Put a number after names that occur again, or are those of `keys`: `sum(x)`, `sum(x)_2`."""
+    seen = dict.fromkeys(keys, 1)
     found = []
     for function in functions:
         number = seen[function.name] = seen.get(function.name, 0) + 1
