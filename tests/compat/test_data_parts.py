@@ -112,6 +112,27 @@ def test_small_helpers():
     assert len(ArrowTensorArray.from_numpy([[1, 2]])) == len(TensorArray([[1, 2]])) == 1
 
 
+def test_the_source_of_the_example_of_read_datasource():
+    import ray
+    import ray.data
+    from ray.data._internal.datasource.range_datasource import RangeDatasource
+
+    ray.init(local_mode=True)
+    try:
+        numbers = RangeDatasource(n=5, block_format="arrow")
+        assert numbers.estimate_inmemory_data_size() == 40
+        assert [task.metadata.num_rows for task in numbers.get_read_tasks(2)] == [2, 3]
+        found = ray.data.read_datasource(numbers, override_num_blocks=2)
+        assert [row["value"] for row in found.take_all()] == [0, 1, 2, 3, 4]
+        tensors = RangeDatasource(2, "tensor", (2, 2), column_name="x")
+        assert ray.data.read_datasource(tensors).take_batch()["x"].tolist() == [
+            [[0, 0], [0, 0]],
+            [[1, 1], [1, 1]],
+        ]
+    finally:
+        ray.shutdown()
+
+
 def test_a_function_that_fails_is_logged_where_ray_does(caplog):
     import ray
     import ray.data

@@ -1,6 +1,7 @@
 """Aggregations: what they read, what they make of values, and of which type."""
 
 import math
+from decimal import Decimal
 from typing import Any, cast
 
 import numpy as np
@@ -152,8 +153,13 @@ class TestAggregations:
     def test_elements_of_lists(self):
         dataset = skate.data.from_items([{"l": [1, 2]}, {"l": [2]}, {"l": [2]}])
         whole, elements = aggregate.Unique("l"), aggregate.Unique("l", encode_lists=True)
-        assert sorted(dataset.aggregate(whole)["unique(l)"]) == [(1, 2), (2,)]
+        assert sorted(dataset.aggregate(whole)["unique(l)"]) == [[1, 2], [2]]
         assert sorted(dataset.aggregate(elements)["unique(l)"]) == [1, 2]
+
+    def test_decimals(self):
+        ds = skate.data.from_items([{"a": Decimal(text)} for text in ("0.00", "1.50", "2.25")])
+        found = ds.aggregate(aggregate.Quantile("a", q=0.25), aggregate.ZeroPercentage("a"))
+        assert found == {"quantile(a)": 0.75, "zero_pct(a)": pytest.approx(100 / 3)}
 
     def test_one_of_ones_own(self):
         class Product(aggregate.AggregateFnV2):

@@ -60,9 +60,19 @@ def test_zip_with_other_blocks():
     assert all(row["id"] == row["id_1"] for row in left.zip(right).take_all())
 
 
+def test_columns_of_a_zip_without_rows():
+    nothing = skate.data.from_items([{"a": 1}]).limit(0)
+    joined = nothing.zip(nothing).join(
+        skate.data.from_items([{"a": 1}]), "full_outer", 1, on=["a"], right_suffix="_right"
+    )
+    assert joined.drop_columns(["a_1"]).take_all() == [{"a": 1}]
+
+
 def test_zip_of_unequal_lengths():
     with pytest.raises(ValueError, match="10, 9"):
         skate.data.range(10).zip(skate.data.range(9)).take_all()
+    with pytest.raises(ValueError, match="0, 9"):
+        skate.data.range(9).limit(0).zip(skate.data.range(9)).take_all()
 
 
 def test_blocks_of_a_union_are_those_of_its_parts():

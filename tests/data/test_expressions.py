@@ -8,6 +8,8 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as pads
+import pyarrow.parquet as pq
 import pytest
 
 import skate
@@ -496,6 +498,20 @@ class TestKinds:
             assert col("a").is_in([None]).evaluate(empty).to_pylist() == [True, True]
         with pytest.raises(TypeError, match="is_in takes a list"):
             BinaryExpr(Operation.IN, col("a"), col("b"))
+
+    @pytest.mark.parametrize("numbers", [[0.0, 0.0], [-0.0, 0.0], [None, 0.0], [None, -0.0, 5.0]])
+    @pytest.mark.parametrize("listed", [[0, 1], [0.0], [-0.0, 2.5]])
+    def test_zeros_are_members_in_memory_and_in_files(self, numbers, listed, tmp_path):
+        table = pa.table({"a": numbers})
+        pq.write_table(table, tmp_path / "a.parquet")
+        wanted = [number == 0 for number in numbers]
+        for expression, found in (
+            (col("a").is_in(listed), sum(wanted)),
+            (col("a").not_in(listed), len(wanted) - sum(wanted)),
+        ):
+            assert table.filter(expression.evaluate(table)).num_rows == found
+            read = pads.dataset(tmp_path).to_table(filter=expression.to_pyarrow())
+            assert read.num_rows == found
 
     def test_expressions_are_found_in_lists(self):
         assert col("a") + 1 in [col("b"), col("a") + 1][1:]

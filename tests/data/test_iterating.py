@@ -79,6 +79,14 @@ class TestTorch:
         batch = next(iter(dataset.iter_torch_batches(batch_size=2)))
         assert [len(tensor) for tensor in batch["x"]] == [2, 3]
 
+    def test_complex_numbers(self):
+        waves = skate.data.range(2).map_batches(
+            lambda batch: {"flat": batch["id"] * 1j, "rows": np.full((len(batch["id"]), 3), 1j)}
+        )
+        batch = next(iter(waves.iter_torch_batches()))
+        assert batch["flat"].tolist() == [0j, 1j]
+        assert (batch["rows"].dtype, batch["rows"].shape) == (torch.complex128, (2, 3))
+
     def test_text_says_what_to_do(self):
         dataset = skate.data.from_items([{"name": "a"}])
         with pytest.raises(TypeError, match=r"'name'.*collate_fn"):

@@ -311,6 +311,22 @@ class TestPushDown:
             {"a": 3.5, "d": None, "c": 2},
         ]
 
+    @pytest.mark.parametrize(
+        "condition",
+        [
+            col("x") != 1,
+            ~(col("x") <= 5),
+            col("x").not_in([1.0]),
+            (col("n") > 0) & ~(col("x") > 0),
+        ],
+        ids=str,
+    )
+    def test_statistics_say_nothing_of_nan(self, condition, tmp_path):
+        table = pa.table({"x": [1.0, float("nan"), 1.0], "n": [1, 2, 3]})
+        pq.write_table(table, tmp_path / "a.parquet")
+        found = skate.data.read_parquet(tmp_path).filter(expr=condition).take_all()
+        assert [row["n"] for row in found] == [2]
+
     def test_tensors_pass_a_filter(self, tmp_path):
         rows = [{"n": n, "t": np.full((2, 2), n), "r": np.ones(n + 1)} for n in range(3)]
         skate.data.from_items(rows).write_parquet(tmp_path)

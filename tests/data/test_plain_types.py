@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import skate
 import skate.data
+from skate.data.expressions import col
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -90,3 +92,41 @@ def test_columns_of_a_type_of_another_library(engine: str) -> None:
     assert dataset.to_pandas()["n"].tolist() == [1, 2]
     doubled = dataset.map_batches(lambda rows: {"n": rows["n"] * 2})
     assert [row["n"] for row in doubled.take_all()] == [2, 4]
+
+
+class TestTensorsOfArrow:
+    """Arrow says of all tensors that it makes of NumPy's how they are permuted."""
+
+    @pytest.fixture(params=["in order", "transposed", "of one dimension"])
+    def numbers(self, request):
+        numbers = np.arange(24.0).reshape(2, 3, 4)
+        if request.param == "of one dimension":
+            return numbers[0]
+        return numbers if request.param == "in order" else numbers.transpose(0, 2, 1)
+
+    def test_rows_are_as_they_were(self, numbers):
+        tensors = pa.FixedShapeTensorArray.from_numpy_ndarray(numbers)
+        table = pa.table({"x": tensors, "n": range(len(numbers))})
+        ds = skate.data.from_arrow([table, table.slice(1)])
+        ds = ds.union(skate.data.range(1).map_batches(lambda batch: table, batch_size=None))
+        found = [row["x"] for row in ds.filter(expr=col("n") >= 1).take_all()]
+        np.testing.assert_array_equal(found, [*numbers[1:]] * 3)
+        assert ds.filter(expr=col("n") < 0).take_all() == []
+
+    def test_files(self, numbers, tmp_path):
+        tensors = pa.FixedShapeTensorArray.from_numpy_ndarray(numbers)
+        pq.write_table(pa.table({"x": tensors}), tmp_path / "a.parquet")
+        ds = skate.data.read_parquet(str(tmp_path))
+        np.testing.assert_array_equal([row["x"] for row in ds.take_all()], numbers)
+        assert ds.limit(0).take_all() == []
+        assert ds.schema().types == ds.materialize().schema().types
+
+    def test_missing_ones(self):
+        tensors = pa.FixedShapeTensorArray.from_numpy_ndarray(
+            np.arange(6).reshape(1, 3, 2).transpose(0, 2, 1)
+        )
+        storage = pa.array([tensors.storage[0].as_py(), None], tensors.type.storage_type)
+        table = pa.table({"x": pa.ExtensionArray.from_storage(tensors.type, storage)})
+        first, second = skate.data.from_arrow(table).take_all()
+        assert first["x"].tolist() == [[0, 2, 4], [1, 3, 5]]
+        assert second["x"] is None

@@ -173,6 +173,13 @@ class TestSameAsArrow:
         values.context.plain_rows = True
         assert values.sort("item").take_all() == [1, 2, 3]
 
+    def test_columns_of_no_rows(self) -> None:
+        pictures = data.from_items([{"k": 1, "i": 2, "t": np.ones(2)}])
+        for engine in (True, False):
+            nothing = dataset(left_table().select(["k", "row"]), engine).sort("k").limit(0)
+            joined = nothing.join(pictures, "inner", 1, "k").select_columns(["row", "i"])
+            assert joined.rename_columns({"i": "number"}).take_all() == []
+
     def test_columns_that_stay_behind_follow_their_rows(self) -> None:
         ours, arrow = both_ways(
             lambda left, right: (

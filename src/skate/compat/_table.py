@@ -75,6 +75,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "ray.data._internal.arrow_block": _DATA_INSIDE,
     "ray.data._internal.arrow_ops.transform_pyarrow": _DATA_INSIDE,
     "ray.data._internal.compute": ("skate.data._execution.compute",),
+    "ray.data._internal.datasource.range_datasource": ("skate.compat.parts.data.sources",),
     "ray.data._internal.logical.operators": _DATA_INSIDE,
     "ray.data._internal.logical.operators.join_operator": _DATA_INSIDE,
     "ray.data._internal.planner.plan_expression.expression_evaluator": _DATA_INSIDE,

@@ -346,6 +346,8 @@ class Quantile(BuiltinAggregate):
         if column.null_count and not self.ignore_nulls:
             return NULL
         values = column_to_numpy(column.drop_null())
+        if pa.types.is_decimal(column.type):
+            values = values.astype(np.float64)
         return [values[~np.isnan(values)] if values.dtype.kind == "f" else values]
 
     def combine(self, current_accumulator: Any, new: Any) -> Any:
@@ -384,9 +386,11 @@ def columns_read(functions: Sequence[AggregateFn], keys: Sequence[str] = ()) -> 
     return list(dict.fromkeys([*keys, *(on for on in targets if on is not None)])) or None
 
 
-def distinct_names(functions: Sequence[AggregateFn]) -> tuple[AggregateFn, ...]:
-    """Put a number after names that occur again: `sum(x)`, `sum(x)_2`."""
-    seen: dict[str, int] = {}
+def distinct_names(
+    functions: Sequence[AggregateFn], keys: Sequence[str] = ()
+) -> tuple[AggregateFn, ...]:
+    """Put a number after names that occur again, or are those of `keys`: `sum(x)`, `sum(x)_2`."""
+    seen = dict.fromkeys(keys, 1)
     found = []
     for function in functions:
         number = seen[function.name] = seen.get(function.name, 0) + 1

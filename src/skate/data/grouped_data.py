@@ -336,7 +336,7 @@ class GroupedData:
         if not aggs:
             raise ValueError("aggregate needs at least one aggregation, such as Mean('x')")
         agg.check_targets(aggs)
-        named = agg.distinct_names(aggs)
+        named = agg.distinct_names(aggs, self._keys)
         rows = self._dataset._only(agg.columns_read(named, self._keys))
         groups: Gathering = Aggregate((rows._plan,), self._keys, named)
         if self._blocks is not None and self._keys:

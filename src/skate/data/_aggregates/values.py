@@ -69,7 +69,7 @@ class Unique(BuiltinAggregate):
         return current_accumulator
 
     def finalize(self, accumulator: Any) -> Any:
-        values = map(shown, accumulator or ())
+        values = (as_lists(shown(value)) for value in accumulator or ())
         return [value for value in values if value is not None or not self.ignore_nulls]
 
 
@@ -272,7 +272,10 @@ class ZeroPercentage(_Percentage):
         total = len(column) - (column.null_count if self.ignore_nulls else 0)
         if pa.types.is_null(column.type):  # of which Arrow knows no zero
             return 0, total
-        zero = pa.scalar(0).cast(column.type)
+        if pa.types.is_decimal(column.type):  # a whole number need not fit its digits
+            zero = pa.scalar(0, column.type)
+        else:
+            zero = pa.scalar(0).cast(column.type)
         return pc.sum(pc.equal(column, zero)).as_py() or 0, total
 
 
@@ -313,7 +316,7 @@ def shown(value: object) -> object:
 
 
 def as_lists(value: object) -> object:
-    """Return the value with lists again where `Unique` gives tuples, which can be hashed."""
+    """Return the value with lists again in the place of tuples."""
     if isinstance(value, dict):
         return {name: as_lists(inner) for name, inner in value.items()}
     return [as_lists(inner) for inner in value] if isinstance(value, tuple) else value

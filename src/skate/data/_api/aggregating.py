@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from skate._core.plain_errors import methods_failing_plainly
 from skate.data import aggregate as agg
-from skate.data._aggregates.values import as_lists
 from skate.data._api.consuming import Consuming
 from skate.data._arrow.blocks import check_columns
 
@@ -178,7 +177,8 @@ class Aggregating(Consuming):
         """
         self._check_column(column)
         found = self.aggregate(agg.Unique(column, ignore_nulls=ignore_nulls))
-        return [as_lists(value) for value in next(iter(found.values()))]
+        values: list[Any] = next(iter(found.values()))
+        return values
 
     def _one(
         self,

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from skate._core.consent import program_allows_pickle
 from skate._core.optional_imports import ray_is_skate
-from skate.data._arrow.plain_types import plain_type, with_plain_types
+from skate.data._arrow.plain_types import is_permuted, plain_type, with_plain_types
 from skate.data._arrow.tensors import (
     OBJECT_NAME,
     RaggedTensorType,
@@ -101,6 +101,8 @@ def stored_schema(schema: pa.Schema, claims: pa.Schema) -> pa.Schema:
         claimed = said.get(field.name, field)
         if _extension_of(claimed) in (*_PICKLED, *_FIXED, *_RAGGED):
             field = field.with_type(plain_type(claimed.type))
+        elif is_permuted(claimed.type):
+            field = field.with_type(claimed.type)
         elif is_object(field.type):
             field = field.with_type(field.type.storage_type)
         fields.append(field)

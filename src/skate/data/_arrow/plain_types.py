@@ -1,7 +1,8 @@
 """Types of Arrow that few kernels know, as the plain types that all of them know.
 
 Polars, DataFusion and others write views (`string_view`, `list_view` …), which hold the same
-values as `string` and `list`; to sort, group or compare them is "not implemented" in Arrow.
+values as `string` and `list`; to sort, group or compare them is "not implemented" in Arrow. Nor
+can it make an empty table with tensors that are permuted, as all are that it makes of NumPy's.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ _is_run_end_encoded = _test("is_run_end_encoded")
 
 
 def plain_type(type_: pa.DataType, dictionaries: bool = False) -> pa.DataType:
-    """Return the type without views at any depth; with `dictionaries`, without these either."""
+    """Return the type without views at any depth, and without permutations of tensors; with
+    `dictionaries`, without these either."""
 
     def inner(field: pa.Field) -> pa.Field:
         return field.with_type(plain_type(field.type, dictionaries))
@@ -52,7 +54,19 @@ def plain_type(type_: pa.DataType, dictionaries: bool = False) -> pa.DataType:
         return pa.map_(inner(type_.key_field), inner(type_.item_field), type_.keys_sorted)
     if pa.types.is_struct(type_):
         return pa.struct([inner(type_.field(number)) for number in range(type_.num_fields)])
+    if is_permuted(type_):
+        names = type_.dim_names
+        return pa.fixed_shape_tensor(
+            type_.value_type,
+            [type_.shape[place] for place in type_.permutation],
+            dim_names=names and [names[place] for place in type_.permutation],
+        )
     return type_
+
+
+def is_permuted(type_: pa.DataType) -> bool:
+    """Tell whether Arrow says how tensors lie in memory, even if they lie in order."""
+    return isinstance(type_, pa.FixedShapeTensorType) and type_.permutation is not None
 
 
 def plain_schema(schema: pa.Schema, dictionaries: bool = False) -> pa.Schema:
@@ -64,13 +78,18 @@ def plain_schema(schema: pa.Schema, dictionaries: bool = False) -> pa.Schema:
 def with_plain_types(table: pa.Table, dictionaries: bool = False) -> pa.Table:
     """Return the table with the `plain_type` of each column; itself if it has these already."""
     schema = plain_schema(table.schema, dictionaries)
-    if schema.types == table.schema.types:
+    if all(map(_is_same, table.schema.types, schema.types)):
         return table
     columns = [
-        column if column.type == field.type else _plain_column(column, field.type)
+        column if _is_same(column.type, field.type) else _plain_column(column, field.type)
         for column, field in zip(table.columns, schema, strict=True)
     ]
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _is_same(type_: pa.DataType, plain: pa.DataType) -> bool:
+    # Tensors in order equal those of which Arrow says that they are.
+    return bool(type_ == plain) and not is_permuted(type_)
 
 
 def _plain_column(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
@@ -78,10 +97,12 @@ def _plain_column(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArra
 
 
 def _plain(array: pa.Array, type_: pa.DataType) -> pa.Array:
-    if array.type == type_:
+    if _is_same(array.type, type_):
         return array
     if _is_list_view(array.type) or _is_large_list_view(array.type):
         return _lists_of_views(array, type_)
+    if is_permuted(array.type):
+        return _tensors_in_order(array, type_)
     if pa.types.is_dictionary(array.type):
         return _plain(array.dictionary, type_).take(array.indices)
     if pa.types.is_nested(array.type) or _is_run_end_encoded(array.type):
@@ -100,3 +121,17 @@ def _lists_of_views(array: pa.Array, type_: pa.DataType) -> pa.Array:
     values = _plain(array.flatten(), type_.value_type)
     lists = pa.LargeListArray if large else pa.ListArray
     return lists.from_arrays(pa.array(offsets), values, type=type_, mask=missing)
+
+
+def _tensors_in_order(array: pa.Array, type_: pa.FixedShapeTensorType) -> pa.Array:
+    """Return the tensors with their numbers in the order of their dimensions."""
+    storage, order = array.storage, array.type.permutation
+    if order != sorted(order):
+        size = storage.type.list_size
+        places = np.arange(len(storage) * size).reshape(len(storage), *array.type.shape)
+        places = places.transpose(0, *(1 + place for place in order)).reshape(-1)
+        values = storage.values.slice(storage.offset * size, len(storage) * size)
+        storage = pa.FixedSizeListArray.from_arrays(
+            values.take(pa.array(places)), type=type_.storage_type, mask=storage.is_null()
+        )
+    return pa.ExtensionArray.from_storage(type_, storage)

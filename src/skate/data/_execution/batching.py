@@ -144,14 +144,23 @@ _COMMON = {"float32", "float64", "float16", "int64", "int32", "int16", "int8", "
 def _tensors_of_objects(array: Array, dtype: Any, name: str) -> Any:
     import torch
 
-    if not all(isinstance(value, np.ndarray) and value.dtype.kind in "biuf" for value in array):
-        kind = type(array[0]).__name__ if len(array) else "nothing"
-        raise TypeError(_no_type(name, kind))
-    tensors = [torch.from_numpy(np.array(value)) for value in array]
+    tensors = [torch.from_numpy(_numbers_of(value, name)) for value in array]
     if dtype is not None:
         tensors = [tensor.to(dtype) for tensor in tensors]
     same = len({tensor.shape for tensor in tensors}) == 1
     return torch.stack(tensors) if same else tensors
+
+
+def _numbers_of(value: object, name: str) -> Array:
+    """Return the array of one row, whose memory is nobody else's: of an array, of a complex
+    number, or of a list of these, which Arrow has no type for."""
+    try:
+        numbers = np.array(value)
+    except ValueError:  # lists of different lengths
+        numbers = np.empty((), object)
+    if numbers.dtype.kind not in "biufc" or isinstance(value, int):
+        raise TypeError(_no_type(name, type(value).__name__))
+    return numbers
 
 
 def _no_type(name: str, kind: str) -> str:

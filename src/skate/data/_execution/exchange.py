@@ -82,23 +82,22 @@ class Zip(plan.Exchange):
         heads: list[Block | None] = [None] * len(streams)
         totals = [0] * len(streams)
         while True:
-            for number, stream in enumerate(streams):
-                head = heads[number]
-                if head is None or head.num_rows == 0:
-                    heads[number] = _next_block(stream)
+            heads = list(map(_next_block, streams, heads))
             blocks = [head for head in heads if head is not None]
-            if len(blocks) < len(streams):
+            rows = min(block.num_rows for block in blocks) if len(blocks) == len(heads) else 0
+            if not rows:
                 break
-            rows = min(block.num_rows for block in blocks)
             totals = [total + rows for total in totals]
             yield bundle_of(beside([block.slice(0, rows) for block in blocks]))
             heads = [block.slice(rows) for block in blocks]
         self._check_ends(streams, heads, totals)
+        if not any(totals) and len(blocks) == len(heads):
+            yield bundle_of(beside(blocks))  # without rows: what is above looks for the columns
 
     def _check_ends(
         self, streams: Streams, heads: Sequence[Block | None], totals: list[int]
     ) -> None:
-        if all(head is None for head in heads):
+        if not any(head is not None and head.num_rows for head in heads):
             return
         for number, stream in enumerate(streams):
             head = heads[number]
@@ -110,11 +109,15 @@ class Zip(plan.Exchange):
         )
 
 
-def _next_block(stream: Iterator[Bundle]) -> Block | None:
-    for bundle in stream:
-        if bundle.rows:
-            return bundle.get()
-    return None
+def _next_block(stream: Iterator[Bundle], head: Block | None) -> Block | None:
+    """Return `head` while it has rows, then the next block that has some; one without rows where
+    no other follows, and None if there is none at all."""
+    while head is None or not head.num_rows:
+        bundle = next(stream, None)
+        if bundle is None:
+            return head
+        head = bundle.get()
+    return head
 
 
 def beside(blocks: Sequence[Block]) -> Block:

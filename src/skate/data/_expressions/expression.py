@@ -16,7 +16,7 @@ from skate.data._arrow.compute import pc
 from skate.data._arrow.type_kinds import arrow_type
 from skate.data._expressions.arithmetic import filled
 from skate.data._expressions.namespaces import Arrays, Dates, Lists, Maps, Strings, Structs
-from skate.data._expressions.operations import HOW, UNARY, Operation
+from skate.data._expressions.operations import HOW, UNARY, Operation, has_zero
 from skate.data._expressions.steps import with_columns
 
 if TYPE_CHECKING:
@@ -524,8 +524,12 @@ def _member(left: Expr, right: Expr) -> dict[str, Any]:
     if not isinstance(right, LiteralExpr) or not isinstance(right.value, (list, tuple)):
         raise TypeError(f"is_in takes a list of values, or lit of one; got {right!r}")
     made = _computed(Operation.IN, left, right)
-    pushed = None if left._arrow is None else left._arrow.isin([*right.value])
     options = right.arguments["value"].values
+    pushed = None
+    if left._arrow is not None:
+        pushed = left._arrow.isin([*right.value])
+        if has_zero(options):
+            pushed = pushed | ((left._arrow == 0) & left._arrow.is_valid())
     return {**made, "parts": (left,), "arrow": pushed, "arguments": {"values": options}}
 
 

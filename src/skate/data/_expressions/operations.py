@@ -61,7 +61,17 @@ def _is_in(values: Any, options: Any) -> Any:
     listed = options.values
     if pa.types.is_null(listed.type):  # none at all, which Arrow takes for a few types only
         listed = listed.cast(values.type)
-    return pc.is_in(values, value_set=listed)
+    found = pc.is_in(values, value_set=listed)
+    if pa.types.is_floating(values.type) and has_zero(listed):
+        return pc.or_(found, pc.fill_null(pc.equal(values, 0.0), False))
+    return found
+
+
+def has_zero(listed: pa.Array) -> bool:
+    """Tell whether 0 is among numbers. Arrow looks for values by their bits, to which 0.0 and -0.0
+    differ, and takes the column of a file for -0.0 where all of it is 0.0."""
+    numbers = pa.types.is_integer(listed.type) or pa.types.is_floating(listed.type)
+    return numbers and bool(pc.any(pc.equal(listed, 0)).as_py())
 
 
 def _divided(a: Any, b: Any) -> Any:

@@ -94,5 +94,25 @@ def is_nullable(expression: Expr, schema: pa.Schema) -> bool:
     return bool(inner.parts) or not drawn_or_counted
 
 
+def may_hold_of_nan(expression: Expr, schema: pa.Schema) -> bool:
+    """Return whether a condition may be true of NaN, which the statistics of files leave out: by
+    them, what `!=` or `~` keeps seems to be nowhere in the file.
+
+    Args:
+        expression: The condition.
+        schema: The columns that there are.
+    """
+    inner = _without_alias(expression)
+    if inner.kernel in ("not_equal", "invert"):
+        return _reads_floats(inner, schema)
+    return any(may_hold_of_nan(part, schema) for part in inner.parts)
+
+
+def _reads_floats(expression: Expr, schema: pa.Schema) -> bool:
+    if isinstance(expression, ColumnExpr):
+        return bool(pa.types.is_floating(schema.field(expression.name).type))
+    return any(_reads_floats(part, schema) for part in expression.parts)
+
+
 def _without_alias(expression: Expr) -> Expr:
     return expression.expr if isinstance(expression, AliasExpr) else expression

@@ -57,7 +57,7 @@ def _of_step(node: plan.Map) -> pa.Schema | None:
 
 def _of_exchange(node: plan.Exchange) -> pa.Schema | None:
     below = [schema for schema in map(static_schema, node.inputs) if schema is not None]
-    if not below or len(below) < len(node.inputs):
+    if len(below) < len(node.inputs):
         return None
     if isinstance(node, Union):
         return common_schema(below)

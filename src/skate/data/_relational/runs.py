@@ -16,6 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pyarrow as pa
+
 from skate._core.machine import memory
 from skate.data import aggregate as agg
 from skate.data._arrow.blocks import Block
@@ -38,6 +40,9 @@ class Collected(plan.Exchange):
     """Rows that are here already, and are let go as they are used."""
 
     buffer: BundleBuffer = field(default_factory=lambda: BundleBuffer(0))
+
+    def schema_of(self, inputs: Sequence[pa.Schema]) -> pa.Schema:
+        return self.buffer.empty().schema
 
     def run(self, streams: list[Iterator[Bundle]], context: DataContext) -> Iterator[Bundle]:
         return self.buffer.drain()

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 Split = Callable[[str], Sequence[str]]
 
 
-def _at_spaces(text: str) -> list[str]:
+def simple_split_tokenizer(text: str) -> list[str]:
+    """Split a text at each space."""
     return text.split(" ")
 
 
@@ -56,7 +57,7 @@ class Tokenizer(ColumnPreprocessor):
         output_columns: Sequence[str] | None = None,
     ) -> None:
         super().__init__(columns, output_columns)
-        self.tokenization_fn = tokenization_fn or _at_spaces
+        self.tokenization_fn = tokenization_fn or simple_split_tokenizer
 
     def _column(self, name: str, values: pd.Series) -> pd.Series | Array | list[object]:
         present = values.notna()
@@ -88,7 +89,7 @@ class CountVectorizer(CountingPreprocessor):
         output_columns: Sequence[str] | None = None,
     ) -> None:
         super().__init__(columns, output_columns)
-        self.tokenization_fn = tokenization_fn or _at_spaces
+        self.tokenization_fn = tokenization_fn or simple_split_tokenizer
         self.max_features = max_features
 
     def _fit(self, ds: Dataset) -> dict[str, object]:
@@ -138,7 +139,7 @@ class HashingVectorizer(CountingPreprocessor):
     ) -> None:
         super().__init__(columns, output_columns)
         self.num_features = num_features
-        self.tokenization_fn = tokenization_fn or _at_spaces
+        self.tokenization_fn = tokenization_fn or simple_split_tokenizer
 
     def _column(self, name: str, values: pd.Series) -> pd.Series | Array | list[object]:
         present = values.notna()

@@ -15,6 +15,7 @@ from skate.data._arrow.hashing import row_hashes
 from skate.data._arrow.plain_types import plain_schema, plain_type, with_plain_types
 from skate.data._arrow.tensors import is_object
 from skate.data._execution.transforms import SourceTask
+from skate.data._expressions.result_types import may_hold_of_nan
 from skate.data._expressions.steps import set_column
 from skate.data._io.paths import File
 from skate.data._settings.context import DataContext
@@ -122,6 +123,8 @@ class ParquetSource(FileSource):
             wanted = expression.to_pyarrow()
         except Exception:
             return None  # it fails as a step, too, and says why there; or works there only
+        if may_hold_of_nan(expression, schema):
+            return None
         return self._with(filters=(*self.filters, wanted))
 
     def _filtered_alike(self, schema: pa.Schema) -> pa.Schema:
@@ -248,7 +251,7 @@ class ParquetSource(FileSource):
         groups = [group.id for group in fragment.subset(filter, schema=schema).row_groups]
         needed = columns and [*columns, *needed_by(filter, schema)]
         if not groups:
-            yield brought_to(schema.empty_table(), schema, columns)
+            yield brought_to(pa.Table.from_batches([], schema), schema, columns)
             return
         with self.place.filesystem.open_input_file(fragment.path) as stream:
             parquet = pq.ParquetFile(stream, **_BUFFERED)

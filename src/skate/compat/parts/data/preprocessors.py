@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from skate.data.preprocessors.statistics import StatComputationPlan
-from skate.data.preprocessors.text import _at_spaces as simple_split_tokenizer
-from skate.data.preprocessors.text import _bucket
+from skate.data.preprocessors.text import _bucket, simple_split_tokenizer
 
 
 def simple_hash(value: object, num_features: int) -> int:
