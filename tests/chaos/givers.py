@@ -3,13 +3,15 @@
 It is started many times, so this module imports little.
 """
 
+import contextlib
 import os
+import resource
 import signal
 
 import skate
 from skate.engine import current_engine
 from skate.engine.local import messages as m
-from skate.engine.local import wire
+from skate.engine.local import peers, wire
 
 SIZE = 200_000  # bytes: more than travel inside a message
 flush = wire.Connection.flush
@@ -28,6 +30,24 @@ class Giver:
     @skate.method(num_returns=2)
     def give_two(self):
         return bytes(SIZE), bytes(SIZE)
+
+    def open_all_it_can(self):
+        """Leave no descriptor to this process."""
+        limit = max(map(int, os.listdir("/proc/self/fd"))) + 20
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+        self.files = []
+        with contextlib.suppress(OSError):
+            while True:
+                self.files.append(os.open("/dev/null", os.O_RDONLY))
+        return os.getpid()
+
+    def take_all_for_strangers(self):
+        """See another user at the other end of each connection from now on."""
+        peers.user_of_peer = lambda sock: -1
+
+    def close_all(self):
+        while self.files:
+            os.close(self.files.pop())
 
     def die_before_the_hub_knows(self):
         """When the next value for the hub is to be written."""
@@ -75,6 +95,22 @@ def ask(giver, trap, method, *args):
 
 @skate.remote
 class Caller:
+    def call(self, giver):
+        return skate.get(giver.pid.remote())
+
+    def call_what_belongs_to_a_stranger(self, giver):
+        """Call until the other end has been looked at; whether there is a connection then."""
+        seen = []
+        peers.user_of_peer = lambda sock: seen.append(sock) or -1
+        while not seen:
+            skate.get(giver.pid.remote())
+        links = current_engine().peers._links
+        return any(link.connection is not None for link in links.values())
+
+    def call_directly(self, giver):
+        call_until_direct(giver)
+        return self.call(giver)
+
     def call_until(self, giver, path, timeout):
         """Call until there is such a file, and then until twenty calls in a row succeed."""
         while True:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +14,16 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import tensorflow as tf
+import tf_keras
 
 from skate.predict import TensorflowPredictor
 from skate.predict._batches import to_numpy
+
+
+@tf_keras.saving.register_keras_serializable()
+class Doubling(tf_keras.layers.Layer):  # type: ignore[misc]
+    def call(self, inputs: Any) -> Any:
+        return inputs * 2
 
 
 def doubling() -> Any:
@@ -107,8 +118,6 @@ def test_a_definition_and_weights() -> None:
 @pytest.mark.filterwarnings("ignore::UserWarning")  # about formats
 @pytest.mark.parametrize("name", ["model.h5", "model.keras", "."])
 def test_bytecode_in_models_of_others_does_not_run(name: str, tmp_path: Path) -> None:
-    import tf_keras
-
     from skate.exceptions import UntrustedPickleError
     from skate.train.tensorflow import TensorflowCheckpoint
 
@@ -130,15 +139,95 @@ def test_bytecode_in_models_of_others_does_not_run(name: str, tmp_path: Path) ->
     assert marker.exists()
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")  # about formats
-@pytest.mark.parametrize("name", ["model.h5", "."])
-def test_models_without_bytecode_need_no_consent(name: str, tmp_path: Path) -> None:
-    import tf_keras
+def _import(described: dict[str, Any], marker: str) -> None:
+    """Have the model be of a class in a module that nobody has imported."""
+    described |= dict.fromkeys(["class_name", "registered_name"], "Theirs")
+    described["module"] = "skate_code_of_others"
 
+
+def _run_a_function(described: dict[str, Any], marker: str) -> None:
+    """Have a layer be any function of Python, called with a constant: no bytecode is needed."""
+    layer = described["config"]["layers"][1]
+    layer |= {"class_name": "Lambda", "module": "keras.layers", "registered_name": None}
+    layer["config"] |= {
+        "function": {"module": "os", "class_name": "function", "config": "system"},
+        "function_type": "function", "module": "os", "arguments": {},
+        "output_shape": None, "output_shape_type": "raw", "output_shape_module": None,
+    }  # fmt: skip
+    layer["inbound_nodes"] = [[["_CONSTANT_VALUE", -1, f"touch {marker}", {}]]]
+
+
+def _write_a_file(described: dict[str, Any], marker: str) -> None:
+    """Have an operation be one that writes a file while the model is read."""
+    layer = described["config"]["layers"][1]
+    layer["config"]["function"] = "io.write_file"
+    layer["inbound_nodes"] = [["_CONSTANT_VALUE", -1, marker, {"contents": "theirs"}]]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # about formats
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("model.keras", _import),
+        ("model.keras", _run_a_function),
+        ("model.keras", _write_a_file),
+        ("model.h5", _write_a_file),
+    ],
+)
+def test_what_a_model_of_others_names_does_not_run(
+    name: str, change: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from skate.exceptions import UntrustedPickleError
+    from skate.train.tensorflow import TensorflowCheckpoint
+
+    marker = tmp_path / "it-ran"
+    module = tmp_path / "skate_code_of_others.py"
+    module.write_text(f"open({str(marker)!r}, 'w').close()")
+    monkeypatch.syspath_prepend(tmp_path)
+    checkpoint = TensorflowCheckpoint.from_directory(tmp_path / "theirs")
+    (tmp_path / "theirs").mkdir()
+    one = tf_keras.layers.Input((1,))
+    model = tf_keras.Model(one, tf_keras.layers.Dense(1)(tf.math.abs(one)))
+    model.save(tmp_path / "theirs" / name)
+    _describe_anew(tmp_path / "theirs" / name, lambda said: change(said, str(marker)))
+    checkpoint.set_metadata({"_keras": "tf_keras", "_model_filename": name})
+    with pytest.raises(UntrustedPickleError, match=r"allow_pickle=True"):
+        checkpoint.get_model()
+    assert not marker.exists()
+    with contextlib.suppress(Exception):  # no whole model, but read it was
+        checkpoint.get_model(allow_pickle=True)
+    assert marker.exists()
+
+
+def _describe_anew(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change what a file says of its model."""
+    import h5py  # type: ignore[import-untyped]
+
+    if path.suffix == ".h5":
+        with h5py.File(path, "r+") as file:
+            described = json.loads(file.attrs["model_config"])
+            change(described)
+            file.attrs["model_config"] = json.dumps(described)
+        return
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    described = json.loads(parts["config.json"])
+    change(described)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in (parts | {"config.json": json.dumps(described).encode()}).items():
+            archive.writestr(name, content)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # about formats
+@pytest.mark.parametrize("name", ["model.h5", "model.keras", "."])
+def test_models_without_bytecode_need_no_consent(name: str, tmp_path: Path) -> None:
     from skate.train.tensorflow import TensorflowCheckpoint
 
     layers = tf_keras.layers
-    model = tf_keras.Sequential([layers.Input((1,)), layers.Dense(1, name="lambda")])
+    one = layers.Input((1,))
+    twice = tf.concat([tf.reshape(one + 1.0, (-1, 1)), tf.nn.relu(one)], 1)[:, :1]
+    model = tf_keras.Model(one, Doubling()(layers.Dense(1, name="lambda")(twice)))
+    model.compile(loss="mse", optimizer="adam", metrics=["mae"])
     model.save(tmp_path / name, save_format="tf" if name == "." else None)
     checkpoint = TensorflowCheckpoint.from_directory(tmp_path)
     checkpoint.set_metadata({"_keras": "tf_keras", "_model_filename": name})

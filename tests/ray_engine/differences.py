@@ -14,6 +14,7 @@ _EXITS = "Ray never answers an async method that ends its actor by sys.exit"
 _UNALIGNED = "Ray aligns what is in its shared memory, and not the values inside of messages"
 _CYCLES = "Ray keeps actors that hold each other's handles"
 _DRIVER_ENDS = "Ray 2.60 can end the driver when many such tasks are cancelled: a check fails"
+_SHUTDOWN_ENDS = "Ray 2.60 can end the driver where its node is gone before the news of the tasks"
 
 # Names of tests, with parameters if only some of them are meant.
 DIFFERENCES: dict[str, str] = {
@@ -29,6 +30,7 @@ DIFFERENCES: dict[str, str] = {
     ),
     "test_a_task_whose_arguments_are_not_there_yet": _DRIVER_ENDS,
     "test_cancelling_what_is_on_its_way_between_workers": _DRIVER_ENDS,
+    "test_shutdown_with_work_under_way": _SHUTDOWN_ENDS,
     "test_a_generator_is_retried_after_an_error[ray-2]": (
         "Ray keeps the values before an error, and the error, of a fixed number of results"
     ),

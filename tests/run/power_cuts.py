@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,7 +28,7 @@ class Disk:
     def __init__(self, root: Path, at_each_sync: Callable[[Disk], None]) -> None:
         self.root = root
         self.syncs = 0
-        self._real = os.fsync
+        self._lock = threading.RLock()  # lines are synced by a thread as well, on a slow machine
         self._at_each_sync = at_each_sync
         self._content: dict[int, bytes] = {}  # by inode
         self._names: dict[int, dict[str, int]] = {}
@@ -38,9 +39,10 @@ class Disk:
         """Stand in for `os.fsync`."""
         path = os.readlink(f"/proc/self/fd/{fd}")
         if Path(path).is_relative_to(self.root):
-            self.syncs += 1
-            self._at_each_sync(self)
-            self._note(path)
+            with self._lock:
+                self.syncs += 1
+                self._at_each_sync(self)
+                self._note(path)
 
     def close(self) -> None:
         for fd in self._pins.values():

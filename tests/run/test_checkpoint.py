@@ -341,7 +341,7 @@ def written(name):
 def test_nobody_can_take_the_place_of_a_temporary_folder_that_outlives_its_session(
     workers, across_file_systems
 ):
-    """Whoever finds the name free for a moment makes a folder there."""
+    """Whoever finds the name free for a moment makes a folder there, and puts something in it."""
 
     @skate.remote
     def give_up():
@@ -351,6 +351,7 @@ def test_nobody_can_take_the_place_of_a_temporary_folder_that_outlives_its_sessi
             real(path, **more)
             if os.path.dirname(path) == tempfile.gettempdir():
                 os.mkdir(path)
+                Path(path, "theirs").touch()
 
         def refuse(old, new):
             raise OSError(errno.EXDEV, "on another file system")

@@ -13,6 +13,7 @@ import pytest
 import skate
 from skate import train, tune
 from skate._run import syncing
+from skate._run.folders import LocalFolder
 from skate._run.storage import Storage
 from skate.train import Checkpoint, CheckpointConfig, Result, RunConfig
 from skate.train.data_parallel_trainer import DataParallelTrainer
@@ -141,6 +142,18 @@ def test_a_search_finds_what_its_trials_have_saved(
     assert [(result.metrics or {})["step"] for result in grid] == [1, 1]
     assert ACKNOWLEDGED == {0: 1, 1: 1}
     assert disk.syncs > 20
+
+
+@pytest.mark.parametrize("before", [None, b"old"])
+def test_a_file_that_is_written_is_there_under_its_name(
+    tmp_path: Path, watch: Callable[..., Disk], before: bytes | None
+) -> None:
+    disk = watch(lambda image: None)
+    folder = LocalFolder(tmp_path / "runs", synced=True)
+    for content in (before, b"new"):
+        if content is not None:
+            folder.write("tuner.pkl", content)
+    assert (disk.image("nothing more", tmp_path / "image") / "tuner.pkl").read_bytes() == b"new"
 
 
 def test_without_it_nothing_waits_for_the_disk(tmp_path: Path, watch: Callable[..., Disk]) -> None:

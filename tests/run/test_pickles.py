@@ -581,6 +581,12 @@ def test_weights_need_no_signature(tmp_path):
     assert not pickles.is_allowed()
 
 
+def test_a_pipe_in_the_place_of_weights_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "model.pt")
+    with pytest.raises(OSError, match=r"no file.*model\.pt"):
+        TorchCheckpoint.from_directory(tmp_path).get_model()
+
+
 def test_a_reference_in_a_checkpoint_is_of_use_while_its_session_lives(tmp_path):
     with skate.init(engine="inline"):
         Checkpoint.from_dict({"rows": skate.put([1, 2])}).to_directory(tmp_path / "c")

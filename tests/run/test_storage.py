@@ -7,13 +7,15 @@ import pickle
 import resource
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
 from skate._run.checkpoint import Checkpoint
-from skate._run.folders import LocalFolder
+from skate._run.folders import LocalFolder, append_whole
 from skate._run.ledger import RESULT_FILE, Ledger
-from skate._run.storage import Storage
+from skate._run.loggers.csv_file import _columns_of as read_columns
+from skate._run.storage import Storage, drop_cut_line
 
 
 @pytest.fixture(params=["local", "elsewhere"])
@@ -67,6 +69,22 @@ def test_a_line_that_the_disk_has_no_room_for_is_an_error_and_leaves_nothing(tmp
         resource.setrlimit(resource.RLIMIT_FSIZE, (room, most))
     storage.append("log.json", {"n": 1})
     assert storage.lines("log.json") == [{"n": 0}, {"n": 1}]
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_what_somebody_has_put_in_the_place_of_a_history_is_not_written_to(tmp_path, kind):
+    """Folders of others may have links to files that only this user can write to."""
+    own, place = tmp_path / "own.txt", tmp_path / "run" / "log.json"
+    own.write_text("mine\nand the last line")
+    place.parent.mkdir()
+    if kind == "link":
+        place.symlink_to(own)
+    else:
+        os.mkfifo(place)
+    for write in (partial(append_whole, data=b"more"), drop_cut_line, read_columns):
+        with pytest.raises(OSError, match=r"run/log\.json"):
+            write(str(place))
+    assert own.read_text() == "mine\nand the last line"
 
 
 def test_a_new_file_is_there_or_not_and_one_that_was_there_is_replaced(tmp_path):

@@ -3,32 +3,13 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 
 from skate import train
 from skate.train import ScalingConfig
 from skate.train.torch import TorchConfig, TorchTrainer
-
-LOOPBACK = {"0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F"}
-
-
-def listening() -> dict[str, list[str]]:
-    """The local addresses, in the kernel's notation, at which this process listens."""
-    sockets = set()
-    for entry in Path("/proc/self/fd").iterdir():
-        target = os.readlink(entry) if entry.is_symlink() else ""
-        if target.startswith("socket:"):
-            sockets.add(target[len("socket:[") : -1])
-    found: dict[str, list[str]] = {"loopback": [], "elsewhere": []}
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        for line in Path(table).read_text().splitlines()[1:]:
-            _, local, _, state, *rest = line.split()
-            if state == "0A" and rest[5] in sockets:
-                address = local.partition(":")[0]
-                found["loopback" if address in LOOPBACK else "elsewhere"].append(local)
-    return found
+from tests.train.ports import listening
 
 
 @pytest.mark.parametrize("init_method", ["env", "tcp"])

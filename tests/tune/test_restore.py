@@ -157,6 +157,19 @@ def test_after_a_cut_lines_are_added_behind_the_last_whole_one(tmp_path: Path) -
     assert [trial.config["x"] for trial in trials_of(storage)] == [0, 1, 2]
 
 
+@pytest.mark.parametrize("number", ["1e999", "NaN", '"many"', "null", "[]"])
+def test_a_line_that_is_not_as_it_is_written_hides_no_trial(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], number: str
+) -> None:
+    storage = Storage(tmp_path, "search")
+    _write_state(storage, trials=2)
+    line = {"kind": "progress", **trials_of(storage)[0].progress(), "num_failures": "?"}
+    whole = storage.read(STATE_FILE)
+    storage.write(STATE_FILE, whole + json.dumps(line).replace('"?"', number).encode() + b"\n")
+    assert [trial.config["x"] for trial in trials_of(storage)] == [0, 1]
+    assert f"1 lines of {storage.path}/{STATE_FILE}" in capsys.readouterr().err
+
+
 def _write_state(storage: Storage, trials: int, first: int = 0) -> None:
     from skate.tune.experiment import Trial
     from skate.tune.experiment.state_file import StateLog

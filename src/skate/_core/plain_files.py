@@ -7,18 +7,22 @@ import os
 import stat
 
 
-def open_plain(path: str | os.PathLike[str], *, follow_links: bool = True) -> int:
-    """Open a file to read it, and return its descriptor; nothing that is no file is waited for.
+def open_plain(
+    path: str | os.PathLike[str], flags: int = os.O_RDONLY, *, follow_links: bool = True
+) -> int:
+    """Open a file and return its descriptor; nothing that is no file is waited for.
 
     Args:
         path: The file.
-        follow_links: Whether it may be a link to one.
+        flags: What it is opened for, as for `os.open`; by default to read it.
+        follow_links: Whether it may be a link to one. Whoever writes says no: the link may lead
+            to a file of the user's that others cannot write to.
 
     Raises:
         OSError: If it cannot be opened, or is a pipe, a socket, a device or a folder.
     """
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
-    file = os.open(path, flags if follow_links else flags | os.O_NOFOLLOW)
+    flags |= os.O_NONBLOCK | os.O_CLOEXEC
+    file = os.open(path, flags if follow_links else flags | os.O_NOFOLLOW, 0o666)
     mode = os.fstat(file).st_mode
     if stat.S_ISREG(mode):
         return file

@@ -319,7 +319,7 @@ def append_whole(place: str, data: bytes | bytearray, synced: bool = False) -> N
     """Add to a file, all or nothing: a full disk may take a part of what is written without an
     error, and what comes next would be glued to that. If it is to be `synced`, it has arrived on
     the disk then."""
-    file = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+    file = open_plain(place, os.O_WRONLY | os.O_CREAT | os.O_APPEND, follow_links=False)
     try:
         before = os.lseek(file, 0, os.SEEK_END)
         try:

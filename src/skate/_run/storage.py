@@ -21,6 +21,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from skate._core.plain_files import open_plain
 from skate._run.checkpoint import Checkpoint
 from skate._run.config_checks import checked_durability, default_storage_path
 from skate._run.folders import (
@@ -396,7 +397,7 @@ def readable_lines(data: bytes) -> Iterator[tuple[bytes, ResultRow]]:
 def drop_cut_line(place: str) -> None:
     """Drop what a crash left of a last line."""
     try:
-        with open(place, "rb+") as file:
+        with open(open_plain(place, os.O_RDWR, follow_links=False), "rb+") as file:
             data = file.read()
             if data and not data.endswith(b"\n"):
                 file.truncate(data.rfind(b"\n") + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -22,6 +23,7 @@ from skate.train import Checkpoint, FailureConfig, RunConfig, ScalingConfig
 from skate.train.tensorflow import TensorflowCheckpoint, TensorflowTrainer, prepare_dataset_shard
 from tests.leftovers import Picture, leftovers_since
 from tests.support import run_program
+from tests.train.ports import listening
 
 pytestmark = [
     pytest.mark.leaves("one session for the whole file: importing TensorFlow takes seconds"),
@@ -127,8 +129,12 @@ def test_a_killed_worker_is_replaced_and_goes_on_from_the_checkpoint(tmp_path: P
 def report_surroundings() -> None:
     from tensorflow.keras import layers
 
+    before = listening()
+    tf.distribute.MultiWorkerMirroredStrategy()
     train.report(
         {
+            "before": before,
+            "listening": listening(),
             "tf_config": os.environ["TF_CONFIG"],
             "attribute": tf.keras.layers.Dense.__module__,
             "module": layers.Dense.__module__,
@@ -136,12 +142,30 @@ def report_surroundings() -> None:
     )
 
 
-def test_what_a_worker_finds(tmp_path: Path) -> None:
-    result = TensorflowTrainer(report_surroundings, **settings(tmp_path, workers=1)).fit()
+@pytest.fixture(scope="module")
+def surroundings(session: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("surroundings")
+    result = TensorflowTrainer(report_surroundings, **settings(folder, workers=1)).fit()
     assert result.metrics is not None
-    assert '"task": {"type": "worker", "index": 0}' in result.metrics["tf_config"]
-    assert result.metrics["attribute"] == result.metrics["module"]
-    assert result.metrics["module"].startswith("tf_keras.")
+    return result.metrics
+
+
+def test_what_a_worker_finds(surroundings: dict[str, Any]) -> None:
+    assert '"task": {"type": "worker", "index": 0}' in surroundings["tf_config"]
+    assert surroundings["attribute"] == surroundings["module"]
+    assert surroundings["module"].startswith("tf_keras.")
+
+
+def test_a_worker_listens_on_all_interfaces_at_one_port(surroundings: dict[str, Any]) -> None:
+    """As docs/training.md says: TensorFlow takes of an address its port only. One that can be
+    told to listen on loopback alone would be better, and fails here."""
+    assert surroundings["before"] == {"loopback": [], "elsewhere": []}
+    (address,) = json.loads(surroundings["tf_config"])["cluster"]["worker"]
+    (where,) = surroundings["listening"]["elsewhere"]
+    interface, port = where.split(":")
+    assert set(interface) == {"0"}
+    assert address == f"127.0.0.1:{int(port, 16)}"
+    assert surroundings["listening"]["loopback"] == []
 
 
 def test_weights_in_a_checkpoint_need_the_model() -> None:

@@ -9,6 +9,7 @@ import os
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
+from skate._core.plain_files import open_plain
 from skate._run.folders import LocalFolder
 from skate._run.loggers.files import FileLoggerCallback, folder_of
 from skate._run.types import ResultRow
@@ -113,7 +114,7 @@ def _columns_of(place: str) -> list[str]:
     """Read the columns of a run that goes on; what a crash cut off the last row is dropped."""
     if not os.path.exists(place):
         return []
-    with open(place, "rb+") as file:
+    with open(open_plain(place, os.O_RDWR, follow_links=False), "rb+") as file:
         data = file.read()
         end = data.rfind(b"\n") + 1
         file.truncate(end)

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 _AT_HUB = -1  # kind in a direct `WorkResult`: the value has been given to the hub
 _MOST_TOGETHER = 32
+_PAUSE_SECONDS = 0.1  # until an actor without descriptors looks for some again
 
 
 class _Call(NamedTuple):
@@ -341,16 +342,19 @@ class Peers:
     def listen(self) -> None:
         engine = self._engine
         name = f"actor-{engine.process}"
-        listener = socket.socket(socket.AF_UNIX)
         try:
+            listener = socket.socket(socket.AF_UNIX)
             use_socket(engine.settings["session_dir"], name, listener.bind)
-        except OSError:  # calls go on by the hub
+        except OSError:  # above all, no descriptor is left: calls go on by the hub
             engine.send(m.Listening(""))
             return
         listener.listen(128)
         listener.setblocking(False)
-        engine.reactor.add(listener.fileno(), lambda: self._accept(listener))
+        self._accept_from(listener)
         engine.send(m.Listening(name))
+
+    def _accept_from(self, listener: socket.socket) -> None:
+        self._engine.reactor.add(listener.fileno(), lambda: self._accept(listener))
 
     def _check_user(self, sock: socket.socket) -> None:
         """Raise unless the other end is a process of the session's user: what comes from there is
@@ -360,7 +364,13 @@ class Peers:
             raise PermissionError(f"user {user} is at the other end; expected user {self._user}")
 
     def _accept(self, listener: socket.socket) -> None:
-        sock, _ = listener.accept()
+        try:
+            sock, _ = listener.accept()
+        except OSError:  # above all, no descriptor is left; callers wait until there is one
+            reactor = self._engine.reactor
+            reactor.remove(listener.fileno())
+            reactor.call_later(_PAUSE_SECONDS, lambda: self._accept_from(listener))
+            return
         try:
             self._check_user(sock)
         except OSError:

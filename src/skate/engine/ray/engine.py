@@ -329,17 +329,19 @@ class RayEngine(Engine):
         detached: bool,
         selectors: Sequence[Selector],
     ) -> ObjectRef[Any]:
-        group = placement_group(
-            [dict(bundle) for bundle in bundles],
-            strategy=strategy,
-            name=name,
-            lifetime="detached" if detached else None,
-            bundle_label_selector=[dict(selector) for selector in selectors] or None,
-        )
+        with translating:
+            group = placement_group(
+                [dict(bundle) for bundle in bundles],
+                strategy=strategy,
+                name=name,
+                lifetime="detached" if detached else None,
+                bundle_label_selector=[dict(selector) for selector in selectors] or None,
+            )
         return self.references.of_group(group)
 
     def remove_placement_group(self, group: ObjectRef[object]) -> None:
         remove_placement_group(group._entry.group)
+        group._entry.forget_ready()
 
     def get_placement_group(self, name: str) -> tuple[ObjectRef[Any], list[dict[str, float]]]:
         try:

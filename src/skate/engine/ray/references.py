@@ -93,6 +93,10 @@ class RayGroup:
             self._ready = self.group.ready()
         return self._ready
 
+    def forget_ready(self) -> None:
+        """Forget that they were: the group was removed."""
+        self._ready = None
+
     def carrier(self) -> object:
         return None  # its id says it all
 

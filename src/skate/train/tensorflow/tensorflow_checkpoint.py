@@ -15,7 +15,7 @@ from skate._run.folders import TemporaryFolder, copy_tree
 from skate._run.keras_models import KERAS_KEY, MODEL_FILENAME_KEY, model_checkpoint
 from skate._run.links import check_links
 from skate._run.pickles import is_allowed
-from skate.train.tensorflow._lambda_layers import check_no_code
+from skate.train.tensorflow._code_in_models import check_no_code
 
 if TYPE_CHECKING:
     import keras
@@ -123,7 +123,8 @@ class TensorflowCheckpoint(Checkpoint):
         Args:
             model: Gets the weights, or builds what gets them, if there are only weights.
             allow_pickle: Whether to read a dict that was not written by this user on this
-                machine, or a model with Lambda layers, which runs whatever code it contains.
+                machine, or a model with Lambda layers, or of Keras 2 with classes that are not
+                registered, which runs whatever code it contains.
 
         Raises:
             UntrustedPickleError: If it was written elsewhere, and that is not allowed.

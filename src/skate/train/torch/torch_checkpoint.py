@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
+from skate._core.plain_files import open_plain
 from skate._run.checkpoint import MODEL_KEY, Checkpoint, check_checkpoint
 from skate._run.own_files import TORCH_FILES
 from skate._run.pickles import read_signed
@@ -150,8 +151,9 @@ def _saved(checkpoint: Checkpoint, allow_pickle: bool) -> Any:
 def _loaded(place: str, allow_pickle: bool) -> Any:
     """Load what torch has saved in a file: weights in any case, all else only if it is ours."""
     try:
-        return torch.load(place, map_location="cpu", weights_only=True)
-    except Exception:  # not weights alone, TorchScript, or damaged
+        with open(open_plain(place), "rb") as file:
+            return torch.load(file, map_location="cpu", weights_only=True)
+    except Exception:  # not weights alone, TorchScript, damaged, or no file
         data = io.BytesIO(read_signed(place, allow_pickle))
     try:
         return torch.load(data, map_location="cpu", weights_only=False)

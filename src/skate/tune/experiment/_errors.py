@@ -7,7 +7,7 @@ import time
 
 from skate._run.config_checks import may_retry
 from skate._run.errors import ERROR_FILE, error_text, read_error, write_error
-from skate._run.folders import LocalFolder
+from skate._run.folders import LocalFolder, append_whole
 from skate.tune.error import TuneError, TuneTrialError
 from skate.tune.experiment._paths import TrialPaths
 from skate.tune.result import EXPR_ERROR_FILE
@@ -49,10 +49,10 @@ class TrialErrors(TrialPaths):
             error: What was raised.
         """
         folder = self.local_path
-        with open(os.path.join(folder, EXPR_ERROR_FILE), "a") as file:
-            stamp = time.strftime("%Y-%m-%d_%H-%M-%S")
-            head = f"Failure # {self.num_failures} (occurred at {stamp})"
-            file.write(f"{head}\n{error_text(error)}\n")
+        stamp = time.strftime("%Y-%m-%d_%H-%M-%S")
+        head = f"Failure # {self.num_failures} (occurred at {stamp})"
+        said = f"{head}\n{error_text(error)}\n".encode(errors="backslashreplace")
+        append_whole(os.path.join(folder, EXPR_ERROR_FILE), said)
         write_error(LocalFolder(folder), error, TuneTrialError)
 
     def should_recover(self) -> bool:

@@ -138,7 +138,7 @@ def trials_of(
                 _apply(trials[record["trial_id"]], kind, record)
         except (UntrustedPickleError, UnreadablePickleError, ExperimentLeftOutError) as error:
             refused.append(error)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
             damaged.append(error)
     if refused:
         raise refused[0]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from skate._core import notices
+from skate._run.folders import append_whole
 from skate._run.types import Config, MetricsLike, ResultRow
 from skate._run.values import to_json
 from skate.tune.error import TuneError
@@ -320,8 +321,7 @@ class PopulationBasedTraining(FIFOScheduler):
         source_policy = os.path.join(folder, f"pbt_policy_{other.trial_id}.txt")
         line = to_json({"row": row})
         text = json.dumps(json.loads(line)["row"])
-        with open(os.path.join(folder, "pbt_global.txt"), "a") as file:
-            print(text, file=file)
+        append_whole(os.path.join(folder, "pbt_global.txt"), f"{text}\n".encode())
         past = ""
         if os.path.exists(source_policy):
             with open(source_policy) as file:
