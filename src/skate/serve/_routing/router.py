@@ -21,8 +21,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import skate
 from skate._core.futures import value_now, when_done
+from skate._core.measurements import announce_measurements
 from skate.exceptions import ActorError, StaleReferenceError, TaskCancelledError, TaskError
 from skate.serve._identity import DeploymentID
+from skate.serve._measurements import of_router
 from skate.serve._routing.choosing import for_model, least_busy, less_busy
 from skate.serve._routing.requests import NOT_YET, RequestFailure, RequestRefused, RoutedRequest
 from skate.serve._routing.routed_replica import ReplicaEntry, RoutedReplica
@@ -70,6 +72,8 @@ class Router:
         self._by_user: UserRouting | None = None  # who chooses instead of this one
         self.on_table: Callable[[RoutingTable], None] = lambda table: None
         self.on_queue: Callable[[], None] | None = None  # called when a request has to wait
+        self.assigned: int = 0
+        announce_measurements(self, of_router)
 
     # -- what handles ask for ------------------------------------------------------------------
 
@@ -77,6 +81,7 @@ class Router:
         """Send a request now or as soon as a replica is free; errors become its outcome."""
         refusal = None
         with self.lock:
+            self.assigned += 1
             replica = self._choose(request) if self.table else None
             if replica is not None:
                 replica.add(request)
@@ -124,6 +129,11 @@ class Router:
     def waiting(self) -> int:
         """Return how many requests wait for a replica."""
         return len(self._waiting)
+
+    def in_flight(self) -> int:
+        """Return how many requests are at replicas."""
+        with self.lock:
+            return sum(len(replica.in_flight) for replica in self._replicas)
 
     def has_replicas(self) -> bool:
         """Return whether any replica is known."""

@@ -1,0 +1,213 @@
+"""What serve measures by itself, under the names that dashboards for Ray Serve know.
+
+Requests are counted where they end, by what they have in common; families are made of that when
+somebody collects them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from skate._core.measurements import Family, Sample, histogram_samples
+
+if TYPE_CHECKING:
+    from skate.serve._identity import DeploymentID, ReplicaID
+    from skate.serve._replica.actor import Replica
+    from skate.serve._routing.router import Router
+    from skate.serve.multiplex import LoadedModels
+
+Key = tuple[str, ...]
+
+_LIMITS_MS = (
+    1, 2, 5, 10, 20, 50, 100, 200, 300, 400, 500, 1_000, 2_000, 5_000, 10_000, 60_000, 120_000,
+    300_000, 600_000,
+)  # fmt: skip
+_METHODS = frozenset(
+    ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE")
+)
+_OTHER_METHOD = "OTHER"  # clients may invent as many as they like
+_FIRST_ERROR_STATUS = 400
+
+
+class _Times:
+    __slots__ = ("counts", "milliseconds")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(_LIMITS_MS) + 1)
+        self.milliseconds = 0.0
+
+
+class RequestTimes:
+    """Counts requests and how long they took, by what they have in common.
+
+    Only one thread counts; any thread may look.
+    """
+
+    def __init__(self) -> None:
+        self._times: dict[Key, _Times] = {}
+
+    def count(self, key: Key, seconds: float) -> None:
+        """Count a request that took so long."""
+        times = self._times.get(key)
+        if times is None:
+            times = self._times[key] = _Times()
+        milliseconds = seconds * 1000
+        times.counts[bisect_left(_LIMITS_MS, milliseconds)] += 1
+        times.milliseconds += milliseconds
+
+    def totals(self) -> Iterator[tuple[Key, int]]:
+        """Return how many requests have had each key."""
+        for key, times in list(self._times.items()):
+            yield key, sum(times.counts)
+
+    def samples(self, tags_of: dict[Key, dict[str, str]]) -> list[Sample]:
+        """Return a histogram of the keys that have tags."""
+        found: list[Sample] = []
+        for key, tags in tags_of.items():
+            times = self._times[key]
+            found += histogram_samples(tags, _LIMITS_MS, times.counts, times.milliseconds)
+        return found
+
+
+class HttpRequests:
+    """Counts what is answered over HTTP in this process."""
+
+    def __init__(self) -> None:
+        self.ongoing = 0
+        self._times = RequestTimes()
+
+    def count(
+        self, method: str, route: str, id: DeploymentID | None, status: int, seconds: float
+    ) -> None:
+        """Count a request that was answered.
+
+        Args:
+            method: As the client wrote it.
+            route: The prefix of the application, or the pattern that one like FastAPI's has found;
+                "" where there is none.
+            id: Who answered; None if nobody is there.
+            status: What it was answered with.
+            seconds: How long that took.
+        """
+        known = method if method in _METHODS else _OTHER_METHOD
+        name, application = (id.name, id.app_name) if id is not None else ("", "")
+        self._times.count((known, route, application, name, str(status)), seconds)
+
+    def families(self) -> Iterator[Family]:
+        """Return what was counted."""
+        requests, errors, errors_of_deployments = [], [], []
+        tags_of: dict[Key, dict[str, str]] = {}
+        for key, total in self._times.totals():
+            method, route, application, deployment, status = key
+            where = {"route": route, "method": method, "application": application}
+            tags_of[key] = {**where, "status_code": status}
+            requests.append(Sample("_total", tags_of[key], total))
+            if int(status) < _FIRST_ERROR_STATUS:
+                continue
+            error = {**where, "error_code": status}
+            errors.append(Sample("_total", error, total))
+            if deployment:
+                tags = {**error, "deployment": deployment}
+                errors_of_deployments.append(Sample("_total", tags, total))
+        yield Family("serve_num_http_requests", "counter", "HTTP requests.", requests)
+        yield Family(
+            "serve_num_http_error_requests", "counter", "HTTP responses from 400 on.", errors
+        )
+        yield Family(
+            "serve_num_deployment_http_error_requests",
+            "counter",
+            "HTTP responses from 400 on, of deployments.",
+            errors_of_deployments,
+        )
+        yield Family(
+            "serve_http_request_latency_ms",
+            "histogram",
+            "Milliseconds from the head of an HTTP request to the end of its answer.",
+            self._times.samples(tags_of),
+        )
+        yield _number("serve_num_ongoing_http_requests", "HTTP requests here.", {}, self.ongoing)
+
+
+def of_replica(replica: Replica) -> Iterator[Family]:
+    """Return what a replica has measured."""
+    own = _tags_of(replica.id)
+    failed, failures = [], Counter[str]()
+    for (route, error), count in list(replica.failures.items()):
+        tags = {**own, "route": route, "exception_type": error}
+        failed.append(Sample("_total", tags, count))
+        failures[route] += count
+    answered, tags_of = [], {}
+    for key, total in replica.times.totals():
+        tags_of[key] = tags = {**own, "route": key[0]}
+        answered.append(Sample("_total", tags, total - failures[key[0]]))
+    yield Family(
+        "serve_deployment_request_counter", "counter", "Requests that were answered.", answered
+    )
+    yield Family("serve_deployment_error_counter", "counter", "Requests that failed.", failed)
+    yield Family(
+        "serve_deployment_processing_latency_ms",
+        "histogram",
+        "Milliseconds that requests took.",
+        replica.times.samples(tags_of),
+    )
+    yield _number("serve_replica_processing_queries", "Requests under way.", own, replica.ongoing)
+    yield _number(
+        "serve_deployment_replica_healthy",
+        "Whether it takes requests.",
+        own,
+        replica.is_in_service,
+    )
+    waiting = "HTTP requests that wait for room here."
+    yield _number("serve_deployment_queued_queries", waiting, own, replica.waiting)
+    started = [Sample("_total", own, 1)]
+    yield Family("serve_deployment_replica_starts", "counter", "How often it began.", started)
+
+
+def of_router(router: Router) -> Iterator[Family]:
+    """Return what a router has measured."""
+    own = {"deployment": router.id.name, "application": router.id.app_name}
+    sent = [Sample("_total", own, router.assigned)]
+    yield Family("serve_num_router_requests", "counter", "Requests of handles.", sent)
+    yield _number(
+        "serve_deployment_queued_queries",
+        "Requests of handles that wait for a replica.",
+        own,
+        router.waiting(),
+    )
+    yield _number(
+        "serve_num_ongoing_requests_at_replicas",
+        "Requests of handles that are at replicas.",
+        own,
+        router.in_flight(),
+    )
+
+
+def of_models(models: LoadedModels) -> Iterator[Family]:
+    """Return what was measured of models that are loaded when they are needed."""
+    own = _tags_of(models.replica_id)
+    loaded = models.ids
+    yield _number("serve_num_multiplexed_models", "Models that are loaded.", own, len(loaded))
+    present = [Sample("", {**own, "model_id": model_id}, 1) for model_id in loaded]
+    yield Family("serve_registered_multiplexed_model_id", "gauge", "1 for each model.", present)
+    asked = [Sample("_total", own, models.asked)]
+    name = "serve_multiplexed_get_model_requests_counter"
+    yield Family(name, "counter", "How often models were asked for.", asked)
+    for verb, times in (("load", models.load_times), ("unload", models.unload_times)):
+        counted = [Sample("_total", own, count) for _, count in times.totals()]
+        name = f"serve_multiplexed_models_{verb}_counter"
+        yield Family(name, "counter", f"How often a model was {verb}ed.", counted)
+        took = times.samples({key: own for key, _ in times.totals()})
+        name = f"serve_multiplexed_model_{verb}_latency_ms"
+        yield Family(name, "histogram", f"Milliseconds that it took to {verb} a model.", took)
+
+
+def _tags_of(id: ReplicaID) -> dict[str, str]:
+    deployment, application = id.deployment_id.name, id.deployment_id.app_name
+    return {"deployment": deployment, "replica": id.unique_id, "application": application}
+
+
+def _number(name: str, description: str, tags: dict[str, str], value: float) -> Family:
+    return Family(name, "gauge", description, [Sample("", tags, int(value))])
