@@ -10,6 +10,7 @@ from http.client import HTTPConnection
 import pytest
 
 import skate
+from skate._facade.client_context import ClientContext
 from skate.util.metrics import Counter, Gauge, Histogram
 from tests.support import PATIENCE, eventually
 
@@ -24,8 +25,8 @@ def collected(port: int, path: str = "/metrics", host: str = "") -> tuple[int, s
         connection.close()
 
 
-def port_of(context: object) -> int:
-    number: int = context.address_info["metrics_export_port"]  # type: ignore[attr-defined]
+def port_of(context: ClientContext) -> int:
+    number: int = context.address_info["metrics_export_port"]
     return number
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import httpx
 import pytest
@@ -50,7 +49,7 @@ def port() -> Iterator[int]:
     @serve.deployment
     @serve.ingress(app)
     class Front:
-        def __init__(self, inner: serve.handle.DeploymentHandle[Any]) -> None:
+        def __init__(self, inner: serve.handle.DeploymentHandle) -> None:
             self.inner = inner
 
         @app.get("/items/{value}")
@@ -96,6 +95,8 @@ def port() -> Iterator[int]:
         ("num_router_requests_total", _INNER, 6),
         ("deployment_queued_queries", _INNER, 0),
         ("num_ongoing_http_requests", {}, 0),
+        ("application_status", {"application": "shop"}, 6),
+        ("deployment_status", _INNER, 6),
         ("num_ongoing_requests_at_replicas", _INNER, 0),
         ("num_multiplexed_models", _INNER, 1),
         ("registered_multiplexed_model_id", {"model_id": "b", **_INNER}, 1),

@@ -12,8 +12,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from skate._core.measurements import Family, Sample, histogram_samples
+from skate.serve._status import ApplicationStatus, DeploymentStatus
 
 if TYPE_CHECKING:
+    from skate.serve._controller.applications import Applications
     from skate.serve._identity import DeploymentID, ReplicaID
     from skate.serve._replica.actor import Replica
     from skate.serve._routing.router import Router
@@ -25,6 +27,23 @@ _LIMITS_MS = (
     1, 2, 5, 10, 20, 50, 100, 200, 300, 400, 500, 1_000, 2_000, 5_000, 10_000, 60_000, 120_000,
     300_000, 600_000,
 )  # fmt: skip
+# How dashboards number what is going on; 0 is unknown.
+_NUMBERS_OF_APPLICATIONS = {
+    ApplicationStatus.DEPLOY_FAILED: 1,
+    ApplicationStatus.UNHEALTHY: 2,
+    ApplicationStatus.NOT_STARTED: 3,
+    ApplicationStatus.DELETING: 4,
+    ApplicationStatus.DEPLOYING: 5,
+    ApplicationStatus.RUNNING: 6,
+}
+_NUMBERS_OF_DEPLOYMENTS = {
+    DeploymentStatus.DEPLOY_FAILED: 1,
+    DeploymentStatus.UNHEALTHY: 2,
+    DeploymentStatus.UPDATING: 3,
+    DeploymentStatus.UPSCALING: 4,
+    DeploymentStatus.DOWNSCALING: 5,
+    DeploymentStatus.HEALTHY: 6,
+}
 _METHODS = frozenset(
     ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE")
 )
@@ -183,6 +202,19 @@ def of_router(router: Router) -> Iterator[Family]:
         own,
         router.in_flight(),
     )
+
+
+def of_applications(applications: Applications) -> Iterator[Family]:
+    """Return how applications and deployments are doing, as numbers."""
+    statuses, inner = [], []
+    for name, found in applications.overview().items():
+        number = _NUMBERS_OF_APPLICATIONS.get(found.status, 0)
+        statuses.append(Sample("", {"application": name}, number))
+        for deployment, one in found.deployments.items():
+            tags = {"application": name, "deployment": deployment}
+            inner.append(Sample("", tags, _NUMBERS_OF_DEPLOYMENTS.get(one.status, 0)))
+    yield Family("serve_application_status", "gauge", "6: all is well.", statuses)
+    yield Family("serve_deployment_status", "gauge", "6: all is well.", inner)
 
 
 def of_models(models: LoadedModels) -> Iterator[Family]:
