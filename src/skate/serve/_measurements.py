@@ -188,7 +188,8 @@ def of_replica(replica: Replica) -> Iterator[Family]:
 def of_router(router: Router) -> Iterator[Family]:
     """Return what a router has measured."""
     own = {"deployment": router.id.name, "application": router.id.app_name}
-    sent = [Sample("_total", own, router.assigned)]
+    counted = list(router.assigned.items())
+    sent = [Sample("_total", {**own, "route": route}, count) for route, count in counted]
     yield Family("serve_num_router_requests", "counter", "Requests of handles.", sent)
     yield _number(
         "serve_deployment_queued_queries",

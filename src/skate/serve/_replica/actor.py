@@ -85,7 +85,14 @@ def _streaming(name: str, may_refuse: bool) -> Any:
     generator inside of another would not end with it."""
 
     async def handle(
-        self: Replica, method: str, request_id: str, model_id: str, /, *args: Any, **kwargs: Any
+        self: Replica,
+        method: str,
+        id: str,
+        route: str,
+        model_id: str,
+        /,
+        *args: Any,
+        **kwargs: Any,
     ) -> AsyncIterator[Any]:
         if may_refuse and self.refuses():
             yield RequestRefused(self.stopping)
@@ -94,7 +101,7 @@ def _streaming(name: str, may_refuse: bool) -> Any:
             request, scope, body, rest = args  # of the process that has the connection
             items: AsyncIterator[Any] = self.answer_http(scope, body, rest)
         else:
-            request = self._request(request_id, model_id)
+            request = self._request(id, route, model_id)
             items = self.code.stream(method, args, kwargs)
         _, _, since = self.begin(request)
         try:
@@ -456,18 +463,18 @@ class Replica:
         return self.stopping or self.ongoing >= self.options.max_ongoing_requests
 
     async def handle_request(
-        self, method: str, request_id: str, model_id: str, /, *args: object, **kwargs: object
+        self, method: str, id: str, route: str, model_id: str, /, *args: object, **kwargs: object
     ) -> Any:
         """Answer a call of a handle, or refuse it."""
         if self.refuses():
             return RequestRefused(self.stopping)
-        return await self.handle_anyway(method, request_id, model_id, *args, **kwargs)
+        return await self.handle_anyway(method, id, route, model_id, *args, **kwargs)
 
     async def handle_anyway(
-        self, method: str, request_id: str, model_id: str, /, *args: object, **kwargs: object
+        self, method: str, id: str, route: str, model_id: str, /, *args: object, **kwargs: object
     ) -> Any:
         """Answer a call that is for this replica and no other, however busy it is."""
-        request = self._request(request_id, model_id)
+        request = self._request(id, route, model_id)
         begun = self.begin(request)
         try:
             return await self.code.call(method, args, kwargs)
@@ -488,9 +495,10 @@ class Replica:
     handle_stream = _streaming("handle_stream", may_refuse=True)
     handle_stream_anyway = _streaming("handle_stream_anyway", may_refuse=False)
 
-    def _request(self, request_id: str, model_id: str) -> RequestContext:
+    def _request(self, id: str, route: str, model_id: str) -> RequestContext:
         return RequestContext(
-            request_id=request_id,
+            route=route,
+            request_id=id,
             app_name=self.deployment_id.app_name,
             multiplexed_model_id=model_id,
         )

@@ -13,7 +13,7 @@ controller tells which replicas there are; one whose process died is left at onc
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -72,7 +72,7 @@ class Router:
         self._by_user: UserRouting | None = None  # who chooses instead of this one
         self.on_table: Callable[[RoutingTable], None] = lambda table: None
         self.on_queue: Callable[[], None] | None = None  # called when a request has to wait
-        self.assigned: int = 0
+        self.assigned = Counter[str]()  # by route
         announce_measurements(self, of_router)
 
     # -- what handles ask for ------------------------------------------------------------------
@@ -81,7 +81,7 @@ class Router:
         """Send a request now or as soon as a replica is free; errors become its outcome."""
         refusal = None
         with self.lock:
-            self.assigned += 1
+            self.assigned[request.route] += 1
             replica = self._choose(request) if self.table else None
             if replica is not None:
                 replica.add(request)
@@ -393,9 +393,7 @@ class Router:
         request.is_being_sent, request.answered = True, False
         request.reached_nobody = replica.closed
         try:
-            ref = call(
-                request.method, request.id, request.model_id, *request.args, **request.kwargs
-            )
+            ref = call(*request.head, *request.args, **request.kwargs)
         except Exception as error:  # what cannot be pickled, above all
             cause = error.__cause__
             self._fail(request, replica, cause if isinstance(cause, SkateServeError) else error)
