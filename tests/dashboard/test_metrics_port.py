@@ -55,10 +55,10 @@ def test_all_processes_tell_what_they_have_measured(port: int) -> None:
     status, text = collected(port)
     lines = text.splitlines()
     assert status == 200
-    assert f'ray_shops_open{{WorkerId="{os.getpid()}"}} 3' in lines
+    assert f'ray_shops_open{{WorkerId="{os.getpid()}"}} 3.0' in lines
     for pid in pids:
         assert f'ray_sold_hats_total{{WorkerId="{pid}",kind="top"}} 2.0' in lines
-        assert f'ray_hat_price_bucket{{WorkerId="{pid}",le="10"}} 1' in lines
+        assert f'ray_hat_price_bucket{{WorkerId="{pid}",le="10"}} 1.0' in lines
     assert lines.count("# TYPE ray_sold_hats_total counter") == 1
     assert collected(port, "/")[1].count("ray_hat_price_count") == 2
 

@@ -121,7 +121,7 @@ def _lines(family: Family, prefix: str) -> Iterator[str]:
         yield f"# HELP {shown} {_escaped(family.description)}"
     yield f"# TYPE {shown} {family.kind}"
     for suffix, tags, value in family.samples:
-        yield f"{name}{suffix}{_labels(tags)} {value}"
+        yield f"{name}{suffix}{_labels(tags)} {float(value)}"
 
 
 def _labels(tags: dict[str, Any]) -> str:

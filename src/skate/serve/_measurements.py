@@ -243,4 +243,4 @@ def _tags_of(id: ReplicaID) -> dict[str, str]:
 
 
 def _number(name: str, description: str, tags: dict[str, str], value: float) -> Family:
-    return Family(name, "gauge", description, [Sample("", tags, int(value))])
+    return Family(name, "gauge", description, [Sample("", tags, value)])
