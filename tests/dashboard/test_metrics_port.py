@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import Iterator
 from http.client import HTTPConnection
+from typing import Any
 
 import pytest
 
@@ -61,6 +62,17 @@ def test_all_processes_tell_what_they_have_measured(port: int) -> None:
         assert f'ray_hat_price_bucket{{WorkerId="{pid}",le="10"}} 1.0' in lines
     assert lines.count("# TYPE ray_sold_hats_total counter") == 1
     assert collected(port, "/")[1].count("ray_hat_price_count") == 2
+
+
+@skate.remote
+def ports_of_a_worker(**settings: Any) -> tuple[int, str]:
+    context = skate.init(ignore_reinit_error=True, **settings)
+    return port_of(context), context.dashboard_url
+
+
+@pytest.mark.parametrize("settings", [{"_metrics_export_port": 0}, {"dashboard": True}])
+def test_workers_open_no_ports_of_their_own(port: int, settings: dict[str, Any]) -> None:
+    assert skate.get(ports_of_a_worker.remote(**settings)) == (-1, "")
 
 
 def test_a_process_that_is_gone_is_left_out(port: int) -> None:

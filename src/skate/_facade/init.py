@@ -192,8 +192,9 @@ def init(
     before = installed_engine()
     with offered as show, collected as answer:
         started = _start(wanted, ignore_reinit_error, tracing)
-        show(started)
-        answer(started)
+        if _running.get("by") is started:  # else it is a worker's: both are its driver's
+            show(started)
+            answer(started)
     if (job.sets_up_logging or logging_format) and started is not before:
         logging_setup.say_what_began(started)
     return ClientContext(started)
