@@ -9,14 +9,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from skate._core.measurements import Family, Sample, histogram_samples
 from skate.serve._status import ApplicationStatus, DeploymentStatus
 
 if TYPE_CHECKING:
     from skate.serve._controller.applications import Applications
-    from skate.serve._identity import DeploymentID, ReplicaID
+    from skate.serve._identity import ReplicaID
     from skate.serve._replica.actor import Replica
     from skate.serve._routing.router import Router
     from skate.serve.multiplex import LoadedModels
@@ -44,11 +44,33 @@ _NUMBERS_OF_DEPLOYMENTS = {
     DeploymentStatus.DOWNSCALING: 5,
     DeploymentStatus.HEALTHY: 6,
 }
-_METHODS = frozenset(
-    ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE")
-)
-_OTHER_METHOD = "OTHER"  # clients may invent as many as they like
-_FIRST_ERROR_STATUS = 400
+_FIRST_ERROR_STATUS = 400  # of HTTP
+
+
+class AnsweredRequest(NamedTuple):
+    """What requests that were answered have in common.
+
+    Attributes:
+        method: What was called.
+        route: The prefix of the application, or the pattern that one like FastAPI's has found; ""
+            where there is none.
+        application: Who answered; "" if nobody is there.
+        deployment: Its deployment in front.
+        status: What it was answered with.
+    """
+
+    method: str
+    route: str
+    application: str
+    deployment: str
+    status: str
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the status, of HTTP or gRPC, is a failure."""
+        if self.status.isdecimal():
+            return int(self.status) >= _FIRST_ERROR_STATUS
+        return self.status != "OK"
 
 
 class _Times:
@@ -91,63 +113,57 @@ class RequestTimes:
         return found
 
 
-class HttpRequests:
-    """Counts what is answered over HTTP in this process."""
+class IngressRequests:
+    """Counts what is answered to clients in this process.
 
-    def __init__(self) -> None:
-        self.ongoing = 0
-        self._times = RequestTimes()
+    Args:
+        protocol: How they ask, "HTTP" or "gRPC".
+    """
 
-    def count(
-        self, method: str, route: str, id: DeploymentID | None, status: int, seconds: float
-    ) -> None:
-        """Count a request that was answered.
+    def __init__(self, protocol: str) -> None:
+        self.ongoing: int = 0
+        self._protocol: str = protocol
+        self._times: RequestTimes = RequestTimes()
 
-        Args:
-            method: As the client wrote it.
-            route: The prefix of the application, or the pattern that one like FastAPI's has found;
-                "" where there is none.
-            id: Who answered; None if nobody is there.
-            status: What it was answered with.
-            seconds: How long that took.
-        """
-        known = method if method in _METHODS else _OTHER_METHOD
-        name, application = (id.name, id.app_name) if id is not None else ("", "")
-        self._times.count((known, route, application, name, str(status)), seconds)
+    def count(self, answered: AnsweredRequest, seconds: float) -> None:
+        """Count a request that was answered, after so many seconds."""
+        self._times.count(answered, seconds)
 
     def families(self) -> Iterator[Family]:
         """Return what was counted."""
         requests, errors, errors_of_deployments = [], [], []
         tags_of: dict[Key, dict[str, str]] = {}
         for key, total in self._times.totals():
-            method, route, application, deployment, status = key
-            where = {"route": route, "method": method, "application": application}
-            tags_of[key] = {**where, "status_code": status}
+            one = AnsweredRequest(*key)
+            where = {"route": one.route, "method": one.method, "application": one.application}
+            tags_of[key] = {**where, "status_code": one.status}
             requests.append(Sample("_total", tags_of[key], total))
-            if int(status) < _FIRST_ERROR_STATUS:
+            if not one.is_error:
                 continue
-            error = {**where, "error_code": status}
+            error = {**where, "error_code": one.status}
             errors.append(Sample("_total", error, total))
-            if deployment:
-                tags = {**error, "deployment": deployment}
+            if one.deployment:
+                tags = {**error, "deployment": one.deployment}
                 errors_of_deployments.append(Sample("_total", tags, total))
-        yield Family("serve_num_http_requests", "counter", "HTTP requests.", requests)
+        name, shown = self._protocol.lower(), self._protocol
+        yield Family(f"serve_num_{name}_requests", "counter", f"{shown} requests.", requests)
         yield Family(
-            "serve_num_http_error_requests", "counter", "HTTP responses from 400 on.", errors
+            f"serve_num_{name}_error_requests", "counter", f"{shown} requests that failed.", errors
         )
         yield Family(
-            "serve_num_deployment_http_error_requests",
+            f"serve_num_deployment_{name}_error_requests",
             "counter",
-            "HTTP responses from 400 on, of deployments.",
+            f"{shown} requests to deployments that failed.",
             errors_of_deployments,
         )
         yield Family(
-            "serve_http_request_latency_ms",
+            f"serve_{name}_request_latency_ms",
             "histogram",
-            "Milliseconds from the head of an HTTP request to the end of its answer.",
+            f"Milliseconds from the begin of a {shown} request to the end of its answer.",
             self._times.samples(tags_of),
         )
-        yield _number("serve_num_ongoing_http_requests", "HTTP requests here.", {}, self.ongoing)
+        ongoing = f"{shown} requests here."
+        yield _number(f"serve_num_ongoing_{name}_requests", ongoing, {}, self.ongoing)
 
 
 def of_replica(replica: Replica) -> Iterator[Family]:

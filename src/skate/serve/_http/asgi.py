@@ -29,7 +29,7 @@ from skate.serve._http.answers import (
 from skate.serve._http.forwarding import forward
 from skate.serve._http.routes import Route, Routes
 from skate.serve._identity import CONTROLLER, DeploymentID, new_request_id
-from skate.serve._measurements import HttpRequests
+from skate.serve._measurements import AnsweredRequest, IngressRequests
 from skate.serve.context import RequestContext
 from skate.serve.exceptions import BackPressureError, DeploymentUnavailableError
 
@@ -47,6 +47,10 @@ _OURS = (b"x", b"serve")  # how the names of these begin
 
 _CLIENT_GONE = ("ClientDisconnected", "ClientDisconnect", "WebSocketDisconnect")  # uvicorn's, and
 # Starlette's: of a client that went away, or sent what is no HTTP, in the middle of its body
+_METHODS = frozenset(
+    ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE")
+)
+_OTHER_METHOD = "OTHER"  # in numbers: clients may invent as many as they like
 _CLIENT_LEFT, _SWITCHED = 499, 101  # statuses that are not sent
 _NO_ROUTES = "Route table is not populated yet."  # the words that health checks know
 _CHALLENGE = [(b"www-authenticate", b"Bearer")]
@@ -65,8 +69,8 @@ class HttpApp:
         self._options = options
         self._token = options.auth_token.encode() if options.auth_token else b""
         self._replica = replica
-        self._requests = HttpRequests()
-        announce_measurements(self._requests, HttpRequests.families)
+        self._requests = IngressRequests("HTTP")
+        announce_measurements(self._requests, IngressRequests.families)
 
     def set_routes(self, routes: Routes) -> None:
         """Answer by these routes from now on."""
@@ -105,8 +109,12 @@ class HttpApp:
     def _count(
         self, scope: Scope, route: str, id: DeploymentID | None, status: int, seconds: float
     ) -> None:
-        if scope["type"] == "http":
-            self._requests.count(scope["method"], route, id, status, seconds)
+        if scope["type"] != "http":
+            return
+        method = scope["method"] if scope["method"] in _METHODS else _OTHER_METHOD
+        name, application = (id.name, id.app_name) if id is not None else ("", "")
+        answered = AnsweredRequest(method, route, application, name, str(status))
+        self._requests.count(answered, seconds)
 
     async def _answer(
         self, route: Route, exchange: HttpExchange, scope: Scope, receive: Receive
