@@ -177,7 +177,8 @@ def of_replica(replica: Replica) -> Iterator[Family]:
     answered, tags_of = [], {}
     for key, total in replica.times.totals():
         tags_of[key] = tags = {**own, "route": key[0]}
-        answered.append(Sample("_total", tags, total - failures[key[0]]))
+        if total > failures[key[0]]:
+            answered.append(Sample("_total", tags, total - failures[key[0]]))
     yield Family(
         "serve_deployment_request_counter", "counter", "Requests that were answered.", answered
     )
