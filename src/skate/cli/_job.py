@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import pkgutil
 import shlex
 import signal
 import sys
 import time
 from collections.abc import Sequence
+from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -132,8 +132,9 @@ def _submit(
 def _call_hook(headers: object, verify: object, **given: Any) -> None:
     """Tell a function of the user's of a command before it is submitted; it may end this one."""
     path = os.environ[_HOOK]
+    module, _, name = path.replace(":", ".").rpartition(".")
     try:
-        hook = pkgutil.resolve_name(path)
+        hook = getattr(import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(f"{_HOOK} names no function: {path!r}: {error}") from None
     given["job_id"] = given["submission_id"] = given["submission_id"] or given["job_id"]
