@@ -106,6 +106,7 @@ REASONS: dict[tuple[str, str], str] = {
     ("engine", "skate._facade.api"): "the first call starts the engine that `init` would",
     ("_facade", "skate.compat._finder"): "`init` says which version of Ray's API it is",
     ("_facade", "skate.dashboard.launch"): "`init` opens the page, if it is asked to",
+    ("_facade", "skate.dashboard.metrics_port"): "`init` opens the port, if it is asked to",
     ("_facade", "skate.util"): "types of options, for checkers only",
     ("_facade", "skate.dag"): "`bind` is a method of what was made remote",
     ("_run", "skate.data._io.paths"): "one way to find the file system of an address",

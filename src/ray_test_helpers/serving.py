@@ -22,8 +22,6 @@ from skate.serve._status import ApplicationStatus, ReplicaState
 TELEMETRY_ROUTE_PREFIX = "/telemetry"
 STORAGE_ACTOR_NAME = "storage"
 SERVE_INSTANCE_SIGNAL_ACTOR_NAME = "signal123"
-TEST_METRICS_EXPORT_PORT = 9999
-PROMETHEUS_METRICS_TIMEOUT_S = 5
 
 
 def check_ray_started() -> bool:

@@ -9,7 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import skate
-from ray_test_helpers.serving import SERVE_INSTANCE_SIGNAL_ACTOR_NAME, TEST_METRICS_EXPORT_PORT
+from ray_test_helpers.serving import SERVE_INSTANCE_SIGNAL_ACTOR_NAME
+from ray_test_helpers.serving_metrics import TEST_METRICS_EXPORT_PORT
 from ray_test_helpers.sessions import pytest_runtest_makereport
 from ray_test_helpers.test_utils import SignalActor
 from skate import serve

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -334,6 +335,12 @@ wait_for_aggregator_agent = wait_for_aggregator_agent_if_enabled = _nothing
 wait_for_dashboard_agent_available = _nothing
 client_test_enabled = external_redis_test_enabled = enable_external_redis = _no
 persistent_gcs_test_enabled = rocksdb_gcs_test_enabled = sandbox_test_enabled = _no
+
+
+def job_hook(entrypoint: tuple[str, ...], **given: Any) -> None:
+    """Be the function that tests of RAY_JOB_SUBMIT_HOOK name."""
+    print(f"hook intercepted: {' '.join(entrypoint)}")
+    sys.exit(0)
 
 
 def wandb_setup_api_key_hook() -> str:

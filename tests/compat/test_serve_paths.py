@@ -43,6 +43,7 @@ PATHS = {
     "ray.serve.deployment": "Application Deployment",
     "ray.serve.exceptions": "BackPressureError RayServeException RequestCancelledError",
     "ray.serve.handle": "DeploymentHandle DeploymentResponse DeploymentResponseGenerator",
+    "ray.serve.metrics": "Counter Gauge Histogram",
     "ray.serve.http_adapters": "json_request json_to_ndarray",
     "ray.serve.schema": "ApplicationStatus ServeDeploySchema ServeInstanceDetails EncodingType",
 }
@@ -284,3 +285,9 @@ def test_names_that_programs_of_other_years_import(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "skate", "run", "--as-ray", str(program)]
     done = run_program(command, timeout=PATIENCE)
     assert "a part of Ray's cluster" in done.stdout, done.stderr
+
+
+def test_metrics_of_replicas_say_which_it_is(as_ray: None) -> None:
+    from skate.serve import metrics
+
+    assert import_module("ray.serve.metrics").Counter is metrics.Counter

@@ -255,6 +255,11 @@ def test_what_is_known_can_be_written_as_json() -> None:
     assert JobInfo.from_json(json.loads(json.dumps(info.to_json()))) == info
 
 
+def refuse_submission(entrypoint: tuple[str, ...], job_id: str, **given: object) -> None:
+    print("not", f"{job_id}:", *entrypoint)
+    sys.exit(3)
+
+
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     def said(*arguments: str, code: int = 0) -> str:
         with pytest.raises(SystemExit) as end:
@@ -304,7 +309,9 @@ def test_control_c_ends_the_printing_and_not_the_job(
     assert ended(client, "mine").status == JobStatus.SUCCEEDED
 
 
-def test_options_of_the_command_that_ray_has(capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_of_the_command_that_ray_has(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def said(*arguments: str, code: int = 0) -> str:
         with pytest.raises(SystemExit) as end:
             main(["job", *arguments])
@@ -319,6 +326,15 @@ def test_options_of_the_command_that_ray_has(capsys: pytest.CaptureFixture[str])
     assert "Tailing logs until the job exits" in out
     assert "hello\n" in out
     assert "takes JSON" in said("submit", "--headers", "{a}", "--", "true", code=1)
+    with monkeypatch.context() as changed:
+        changed.setenv("RAY_JOB_HEADERS", "{b}")
+        assert "RAY_JOB_HEADERS takes JSON; got '{b}'" in said("submit", "--", "true", code=1)
+    with monkeypatch.context() as changed:
+        changed.setenv("RAY_JOB_SUBMIT_HOOK", f"{__name__}.refuse_submission")
+        out = said("submit", "--job-id", "mine", "--", "echo", "hello", code=3)
+        assert out == "not mine: echo hello\n"
+        changed.setenv("RAY_JOB_SUBMIT_HOOK", "no.such.hook")
+        assert "names no function: 'no.such.hook'" in said("submit", "--", "true", code=1)
     assert "deleted successfully" in said("delete", "mine", *where)
     said("submit", "--no-wait", "--submission-id", "long", "--", "sleep", "1000")
     assert "non-terminal state" in said("delete", "long", code=1)

@@ -28,6 +28,7 @@ from tests.serve.test_grpc import (
     named,
     services,
 )
+from tests.serve.test_own_metrics import values
 from tests.support import PATIENCE, eventually
 
 TOKEN = [("authorization", "Bearer secret")]
@@ -35,7 +36,7 @@ TOKEN = [("authorization", "Bearer secret")]
 
 @pytest.fixture
 def session() -> Iterator[None]:
-    skate.init(num_cpus=2)
+    skate.init(num_cpus=2, _metrics_export_port=0)
     yield
     serve.shutdown()
     skate.shutdown()
@@ -80,6 +81,12 @@ def test_limit_of_time_and_end() -> None:
             except TimeoutError:
                 pass
         assert handle.until_ended.remote().result(PATIENCE)
+        port = skate.init(ignore_reinit_error=True).address_info["metrics_export_port"]
+        for name, tag in [("requests", "status_code"), ("error_requests", "error_code")]:
+            tags = {tag: "DEADLINE_EXCEEDED", "method": "__call__", "route": "default"}
+            assert values(port, f"num_grpc_{name}_total", **tags)[0] >= 1
+        assert values(port, "num_deployment_grpc_error_requests_total", deployment="Sleeper")
+        assert values(port, "num_ongoing_grpc_requests") == [0]
         serve.shutdown()
         assert failure(call, you)[0] == grpc.StatusCode.UNAVAILABLE
 

@@ -34,7 +34,7 @@ def test_a_gauge_keeps_the_last_value() -> None:
     depth.set(3)
     depth.set(1)
     depth.set(None)
-    assert collect().splitlines() == ["# TYPE depth gauge", "depth 1"]
+    assert collect().splitlines() == ["# TYPE depth gauge", "depth 1.0"]
 
 
 def test_a_histogram_counts_cumulatively_with_inclusive_limits() -> None:
@@ -43,11 +43,11 @@ def test_a_histogram_counts_cumulatively_with_inclusive_limits() -> None:
         latency.observe(value)
     assert collect().splitlines() == [
         "# TYPE latency histogram",
-        'latency_bucket{le="1"} 2',
-        'latency_bucket{le="10"} 3',
-        'latency_bucket{le="+Inf"} 4',
+        'latency_bucket{le="1"} 2.0',
+        'latency_bucket{le="10"} 3.0',
+        'latency_bucket{le="+Inf"} 4.0',
         "latency_sum 106.5",
-        "latency_count 4",
+        "latency_count 4.0",
     ]
 
 

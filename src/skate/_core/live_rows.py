@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 
 Row = dict[str, Any]
 
+MEASUREMENTS = "measurements"  # the kind of what is collected, but not under way
+
 _MOST_REMAINING = 100  # of a kind
 Owner = TypeVar("Owner")
 
@@ -63,7 +65,7 @@ def live_rows(kind: str) -> list[Row]:
 
 
 def all_live_rows() -> dict[str, list[Row]]:
-    """Return the rows of all kinds that there are."""
+    """Return the rows of all kinds that there are, without measurements."""
     with _lock:
         kinds = [kind for kind, known in _announced.items() if known or kind in _remaining]
-    return {kind: live_rows(kind) for kind in kinds}
+    return {kind: live_rows(kind) for kind in kinds if kind != MEASUREMENTS}

@@ -12,7 +12,7 @@ from skate._core.argument_checks import seconds, shown, text, whole_number, wron
 from skate._core.errors import without_own_frames
 from skate._core.promised import Deadline, Promised, has_promised
 from skate._core.refs import ObjectRef, ObjectRefGenerator
-from skate._facade import page
+from skate._facade import metrics_port, page
 from skate._facade.actor import Actor
 from skate._facade.actor_handle import ActorHandle
 from skate._facade.client_context import ClientContext
@@ -87,6 +87,7 @@ def shutdown(wait_for_processes: bool = True, _exiting_interpreter: bool = False
         engine = installed_engine()
         if engine is not None:
             page.close()
+            metrics_port.close()
             with leaving_session():
                 engine.shutdown()
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from skate._facade import page
+from skate._facade import metrics_port, page
 from skate.engine import installed_engine
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ class ClientContext(Mapping[str, Any]):
 
     def __init__(self, engine: Engine) -> None:
         place = engine.context()
+        number = metrics_port.number()
         self.python_version: str = ".".join(map(str, sys.version_info[:3]))
         self.address_info: dict[str, Any] = {
             "address": engine.address,
@@ -41,7 +42,7 @@ class ClientContext(Mapping[str, Any]):
             "object_store_address": place.temp_dir,
             "raylet_socket_name": "",
             "webui_url": page.address(),
-            "metrics_export_port": -1,  # Ray's number for "none"
+            "metrics_export_port": -1 if number is None else number,  # Ray's number for "none"
             "dashboard_agent_listen_port": -1,
         }
 

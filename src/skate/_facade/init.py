@@ -10,7 +10,7 @@ import skate.engine as _engine
 from skate._core import options as option_table
 from skate._core.argument_checks import mapping, wrong_type, wrong_value
 from skate._core.nearest import unknown_parameter
-from skate._facade import logging_setup, page, resource_overrides, system_config
+from skate._facade import logging_setup, metrics_port, page, resource_overrides, system_config
 from skate._facade.client_context import ClientContext
 from skate._facade.engines import HERE, make_engine, worker_of_ray
 from skate.engine import changing, install_engine, installed_engine
@@ -150,7 +150,8 @@ def init(
         **kwargs: Ray's underscored and former keywords, checked, and without effect where the
             engine has nothing of the kind. `_tracing_startup_hook` is a function, or the path of
             one ("module:function"), that sets OpenTelemetry up in each process; see
-            `skate.util.tracing`.
+            `skate.util.tracing`. `_metrics_export_port` is where Prometheus finds what the
+            session's processes have measured, on this machine; 0 takes a free port.
 
     Returns:
         Facts about the session; used in a `with` statement, it ends the session.
@@ -188,10 +189,13 @@ def init(
     }
     wanted = {name: value for name, value in wanted.items() if value is not None}
     offered = page.offered(dashboard or include_dashboard, dashboard_host, dashboard_port)
+    collected = metrics_port.offered(kwargs.get("_metrics_export_port"))
     before = installed_engine()
-    with offered as show:
+    with offered as show, collected as answer:
         started = _start(wanted, ignore_reinit_error, tracing)
-        show(started)
+        if _running.get("by") is started:  # else it is a worker's: both are its driver's
+            show(started)
+            answer(started)
     if (job.sets_up_logging or logging_format) and started is not before:
         logging_setup.say_what_began(started)
     return ClientContext(started)

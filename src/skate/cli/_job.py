@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shlex
 import signal
 import sys
 import time
 from collections.abc import Sequence
+from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from skate.job_submission import JobDetails, JobSubmissionClient
 
 _MISTAKES = (*USUAL_MISTAKES, RuntimeError)
+_HEADERS = "RAY_JOB_HEADERS"
+_HOOK = "RAY_JOB_SUBMIT_HOOK"
 _LOOK_SECONDS = 0.1
 _INTERRUPTED = 128 + signal.SIGINT  # the exit code by which shells know it
 
@@ -77,9 +81,10 @@ def _client(address: str | None, headers: str | None, verify: str | None) -> Job
 
     truths = {"true": True, "false": False}
     checked = truths.get(verify.lower(), verify) if verify is not None else True
-    return JobSubmissionClient(
-        address, headers=_object_of("--headers", headers) or None, verify=checked
-    )
+    name = "--headers"
+    if headers is None and _HEADERS in os.environ:
+        name, headers = _HEADERS, os.environ[_HEADERS]
+    return JobSubmissionClient(address, headers=_object_of(name, headers) or None, verify=checked)
 
 
 def _submit(
@@ -90,6 +95,15 @@ def _submit(
     entrypoint_label_selector: str | None,
     **more: Any,
 ) -> None:
+    if _HOOK in os.environ:
+        _call_hook(
+            entrypoint=entrypoint,
+            no_wait=no_wait,
+            metadata_json=metadata_json,
+            entrypoint_resources=entrypoint_resources,
+            entrypoint_label_selector=entrypoint_label_selector,
+            **more,
+        )
     client = _client(**{name: more.pop(name) for name in ("address", "headers", "verify")})
     said = ("runtime_env", "runtime_env_json", "working_dir")
     job = client.submit_job(
@@ -113,6 +127,18 @@ def _submit(
     _say(details)
     if details.status == "FAILED":
         sys.exit(1)
+
+
+def _call_hook(headers: object, verify: object, **given: Any) -> None:
+    """Tell a function of the user's of a command before it is submitted; it may end this one."""
+    path = os.environ[_HOOK]
+    module, _, name = path.replace(":", ".").rpartition(".")
+    try:
+        hook = getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(f"{_HOOK} names no function: {path!r}: {error}") from None
+    given["job_id"] = given["submission_id"] = given["submission_id"] or given["job_id"]
+    hook(**given)
 
 
 def _environment_of(

@@ -132,7 +132,10 @@ def _is_private(name: str) -> bool:
 
 def _listed_names(module: types.ModuleType) -> list[str]:
     """Return what `dir` lists: of a module that says what is public, not what it is made of."""
-    names = [name for name in dir(module) if name.isidentifier()]
+    known = vars(module)
+    names = [
+        name for name in dir(module) if name.isidentifier() and not _is_future(known.get(name))
+    ]
     public = getattr(module, "__all__", None)
     if public is None:
         return names

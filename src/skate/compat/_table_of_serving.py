@@ -63,7 +63,6 @@ HOMES_OF_SERVING: dict[str, tuple[str, ...]] = {
     "ray.serve.generated": (_INSIDE,),
     "ray.serve.handle": ("skate.serve.handle", "skate.compat.parts.serving.older_handles"),
     "ray.serve.http_util": _HTTP_UTIL,
-    "ray.serve.metrics": ("skate.util.metrics",),
     "ray.serve.request_router": _REQUEST_ROUTER,
     "ray.serve.schema": (
         "skate.serve.schema",

@@ -19,10 +19,10 @@ FOLDERS_OF_TESTS: dict[str, tuple[str, ...]] = {
 }
 
 HOMES_OF_TESTS: dict[str, tuple[str, ...]] = {
-    "ray._common.test_utils": (_HELPERS + "test_utils",),
+    "ray._common.test_utils": (_HELPERS + "prometheus", _HELPERS + "test_utils"),
     "ray._private.cluster_utils": (_HELPERS + "cluster_utils",),
     "ray._private.state_api_test_utils": (_HELPERS + "state_checks", _INSIDE),
-    "ray._private.test_utils": (_HELPERS + "test_utils",),
+    "ray._private.test_utils": (_HELPERS + "prometheus", _HELPERS + "test_utils"),
     "ray.cluster_utils": (_HELPERS + "cluster_utils",),
     "ray.dag.tests.experimental.actor_defs": (_HELPERS + "graph_actors",),
     "ray.dashboard.tests.conftest": (_HELPERS + "sessions", _INSIDE),
@@ -37,6 +37,7 @@ HOMES_OF_TESTS: dict[str, tuple[str, ...]] = {
     "ray.serve._private.test_utils": (
         _HELPERS + "serving_actors",
         _HELPERS + "serving_grpc",
+        _HELPERS + "serving_metrics",
         _HELPERS + "serving",
     ),
     "ray.serve.generated.serve_pb2": (_HELPERS + "serve_messages", _INSIDE),

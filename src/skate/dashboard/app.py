@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 import secrets
 import time
 from typing import Any, Protocol
@@ -22,11 +21,11 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from skate.dashboard.folder_source import RunShelf
+from skate.dashboard.own_names import is_own_name
 
 Row = dict[str, Any]
 
 _STATIC = os.path.join(os.path.dirname(__file__), "static")
-_OWN_NAMES = re.compile(rb"(127\.0\.0\.1|localhost|\[::1\])(:\d+)?")
 _HEADERS = (
     (
         b"content-security-policy",
@@ -117,7 +116,7 @@ class _Guard:
         if scope["type"] != "http":
             return PlainTextResponse("only HTTP", 400)
         host = next((value for name, value in scope["headers"] if name == b"host"), b"")
-        if not _OWN_NAMES.fullmatch(host):
+        if not is_own_name(host):
             return PlainTextResponse("this page is for 127.0.0.1", 403)
         given = scope["path"].removeprefix("/").partition("/")
         if not secrets.compare_digest(given[0].encode(), self._token) or not given[1]:

@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
+from skate._core.live_rows import MEASUREMENTS
 from skate._core.peer_credentials import is_own_process
 from skate.engine.local.call_sites import Sites
 from skate.engine.local.inspection.traces import DUMP_PREFIX, SOCKET_PREFIX
@@ -114,6 +115,17 @@ class Session:
             return dict(self.ask("under_way", pid, _STACK_SECONDS))
         except NoAnswerError:
             return {}
+
+    def measurements(self) -> list[tuple[int, list[Row]]]:
+        """Return what all processes have measured, by their numbers."""
+        pids = self.processes()
+        return list(zip(pids, _at_once(self._measured_by, pids), strict=True))
+
+    def _measured_by(self, pid: int) -> list[Row]:
+        try:
+            return list(self.ask("list", pid, _NEWS_SECONDS, kind=MEASUREMENTS))
+        except NoAnswerError:
+            return []
 
     def rows(self, kind: str) -> list[Row]:
         """Return the rows of a kind that all processes of the session know."""

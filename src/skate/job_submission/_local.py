@@ -110,7 +110,7 @@ def _existing(submission_id: str) -> Iterator[JobFolder]:
         yield folder
     except FileNotFoundError:
         raise RuntimeError(
-            f"job {submission_id!r} does not exist: it was not submitted by this user on this "
+            f"job {submission_id} does not exist: it was not submitted by this user on this "
             "machine, or was deleted. list_jobs() and `skate job list` have those that there are"
         ) from None
 

@@ -1,13 +1,27 @@
-"""How many replicas the load asks for, for policies of your own that begin with that."""
+"""What policies of your own begin with: what the load asks for, and what Prometheus says."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
+from skate._core.public_names import name_publicly
+from skate.serve._prometheus_queries import (
+    PrometheusQueryMixin,
+    PrometheusSample,
+    PrometheusScalar,
+    PrometheusVector,
+)
 from skate.serve.config import AutoscalingContext
 
-__all__ = ["default_autoscaling_policy", "replica_queue_length_autoscaling_policy"]
+__all__ = [
+    "PrometheusQueryMixin",
+    "PrometheusSample",
+    "PrometheusScalar",
+    "PrometheusVector",
+    "default_autoscaling_policy",
+    "replica_queue_length_autoscaling_policy",
+]
 
 
 def replica_queue_length_autoscaling_policy(
@@ -31,3 +45,5 @@ def replica_queue_length_autoscaling_policy(
 
 
 default_autoscaling_policy = replica_queue_length_autoscaling_policy
+
+name_publicly(__name__)

@@ -94,6 +94,12 @@ class RequestContext:
     children: list[Any] = field(default_factory=list, compare=False, repr=False)
     scope: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
+    @property
+    def pattern(self) -> str:
+        """The route, and the pattern of the path where an application like FastAPI's found one."""
+        path = None if self.scope is None else getattr(self.scope.get("route"), "path", None)
+        return self.route if path is None else self.route.rstrip("/") + path
+
     def add_child(self, response: object) -> None:
         """Note a call that is made for this request, and cancelled with it.
 
@@ -177,8 +183,7 @@ def request_with_pattern() -> RequestContext:
     That is `/prefix/items/{id}` where an application like FastAPI's has found one.
     """
     context = request_context()
-    path = getattr((context.scope or {}).get("route"), "path", None)
-    return context if path is None else replace(context, route=context.route.rstrip("/") + path)
+    return context if context.scope is None else replace(context, route=context.pattern)
 
 
 def set_batch_requests(requests: list[RequestContext]) -> None:

@@ -212,6 +212,7 @@ class DeploymentHandle:
             self._model_id,
             self._stream,
             self._session_id,
+            around.pattern,
         )
         return _start(request, around)
 
@@ -269,6 +270,7 @@ class DeploymentHandle:
             kwargs,
             selection.model_id,
             selection.stream,
+            route=around.pattern,
         )
         selection.use(request)
         return _start(request, around)

@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+from skate._core.measurements import announce_measurements
+from skate.serve._identity import ReplicaID
+from skate.serve._measurements import RequestTimes, of_models
 from skate.serve._replica.decorated_methods import owner_of
 from skate.serve.context import current_replica, request_context
 
@@ -35,6 +39,16 @@ class LoadedModels:
                 "say which models they have; this code runs in none"
             )
         self._replica = replica
+        self.replica_id: ReplicaID = replica.replica_id
+        self.asked: int = 0
+        self.load_times: RequestTimes = RequestTimes()
+        self.unload_times: RequestTimes = RequestTimes()
+        announce_measurements(self, of_models)
+
+    @property
+    def ids(self) -> list[str]:
+        """The models that are loaded."""
+        return list(self._models)
 
     async def get(self, model_id: object) -> Any:
         """Return the model, loaded if it is not there."""
@@ -45,6 +59,7 @@ class LoadedModels:
                 "the model ID cannot be empty: call with handle.options("
                 'multiplexed_model_id="...") or the HTTP header serve_multiplexed_model_id'
             )
+        self.asked += 1
         if model_id in self._models:
             self._models.move_to_end(model_id)
             return self._models[model_id]
@@ -61,19 +76,16 @@ class LoadedModels:
         if model_id not in self._models:
             if 0 < self._limit <= len(self._models):
                 await self._unload_oldest()
+            began = time.monotonic()
             self._models[model_id] = await self._load(model_id)
+            self.load_times.count((), time.monotonic() - began)
         return self._models[model_id]
 
     async def _unload_oldest(self) -> None:
         _, model = self._models.popitem(last=False)
-        end = getattr(model, "__del__", None)
-        if end is None:
-            return
-        if inspect.iscoroutinefunction(end):
-            await end()
-        else:
-            await asyncio.get_running_loop().run_in_executor(None, end)
-        model.__del__ = lambda _: None  # for whoever calls it by hand: it has been done
+        began = time.monotonic()
+        await _end(model)
+        self.unload_times.count((), time.monotonic() - began)
 
     async def unload_all(self) -> None:
         """Unload all models, the one used last at the end."""
@@ -83,6 +95,17 @@ class LoadedModels:
     def _tell(self) -> None:
         """Tell routers, which prefer replicas that have the model, or are about to."""
         self._replica.models_changed(tuple({*self._models, *self._loading}))
+
+
+async def _end(model: Any) -> None:
+    end = getattr(model, "__del__", None)
+    if end is None:
+        return
+    if inspect.iscoroutinefunction(end):
+        await end()
+    else:
+        await asyncio.get_running_loop().run_in_executor(None, end)
+    model.__del__ = lambda _: None  # for whoever calls it by hand: it has been done
 
 
 def multiplexed(func: Loader | None = None, max_num_models_per_replica: int = 3) -> Any:

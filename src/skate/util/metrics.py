@@ -16,6 +16,13 @@ from numbers import Real
 from typing import Any, TypeVar
 
 from skate._core.argument_checks import mapping, text
+from skate._core.measurements import (
+    Family,
+    Sample,
+    announce_measurements,
+    histogram_samples,
+    prometheus_text,
+)
 
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 
@@ -263,41 +270,27 @@ def _count(family: _Family, tags: Tags, value: float) -> None:
 
 def collect() -> str:
     """Return all values of this process in the Prometheus text format."""
+    return prometheus_text(_described())
+
+
+def _described(_: object = None) -> list[Family]:
     with _lock:
-        return "".join(f"{line}\n" for name in _families for line in _lines(name, _families[name]))
+        return [
+            Family(name, family.kind, family.description, list(_samples(family)))
+            for name, family in _families.items()
+        ]
 
 
-def _lines(name: str, family: _Family) -> Iterator[str]:
-    shown = f"{name}_total" if family.kind == "counter" else name
-    if family.description:
-        yield f"# HELP {shown} {_escaped(family.description)}"
-    yield f"# TYPE {shown} {family.kind}"
+def _samples(family: _Family) -> Iterator[Sample]:
     for tags, value in family.values.items():
         if family.kind == "histogram":
-            yield from _bucket_lines(shown, family, tags, value)
+            counts = family.buckets[tags]
+            yield from histogram_samples(dict(tags), family.boundaries, counts, value)
         else:
-            yield f"{shown}{_labels(tags)} {value}"
+            yield Sample("_total" if family.kind == "counter" else "", dict(tags), value)
 
 
-def _bucket_lines(name: str, family: _Family, tags: Tags, total: float) -> Iterator[str]:
-    seen = 0
-    limits = [*map(str, family.boundaries), "+Inf"]
-    for limit, count in zip(limits, family.buckets[tags], strict=True):
-        seen += count
-        yield f"{name}_bucket{_labels((*tags, ('le', limit)))} {seen}"
-    yield f"{name}_sum{_labels(tags)} {total}"
-    yield f"{name}_count{_labels(tags)} {seen}"
-
-
-def _labels(tags: Tags) -> str:
-    if not tags:
-        return ""
-    return "{" + ",".join(f'{key}="{_escaped(value, quotes=True)}"' for key, value in tags) + "}"
-
-
-def _escaped(text: str, quotes: bool = False) -> str:
-    text = text.replace("\\", r"\\").replace("\n", r"\n")
-    return text.replace('"', r"\"") if quotes else text
+announce_measurements(collect, _described)
 
 
 def _is_discarded(name: str) -> bool:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import skate
 from skate._core.live_rows import announce
+from skate._core.measurements import announce_measurements
 from skate.serve._application.options import DeploymentOptions
 from skate.serve._application.specs import ApplicationSpec
 from skate.serve._controller.applications import Applications, live_rows_of
@@ -30,6 +31,7 @@ from skate.serve._controller.saved_state import ControllerState, SavedState
 from skate.serve._controller.scaling import Scaling
 from skate.serve._controller.slow_starts import late_starts, reason_for_delay
 from skate.serve._identity import INGRESSES, DeploymentID, ReplicaID
+from skate.serve._measurements import of_applications
 from skate.serve._routing.routed_replica import ReplicaEntry
 from skate.serve._routing.router import RoutingTable
 from skate.serve._status import ApplicationStatus, ProxyStatus, ReplicaRank, ServeStatus
@@ -75,6 +77,7 @@ class ServeController:
         self._control: ControlSocket | None = None
         self._ready: asyncio.Event | None = None
         announce("deployments", self._apps, live_rows_of)
+        announce_measurements(self._apps, of_applications)
 
     # -- what others ask for -------------------------------------------------------------------
 

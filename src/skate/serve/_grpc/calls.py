@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from skate._core.errors import format_remote_traceback
 from skate._core.optional_imports import ray_is_skate
 from skate.serve import context as serve_context
 from skate.serve._identity import new_request_id
+from skate.serve._measurements import AnsweredRequest
 from skate.serve._replica import grpc_calls
 from skate.serve.context import RequestContext
 from skate.serve.exceptions import (
@@ -49,6 +50,12 @@ class GrpcCallError(Exception):
         return cls(grpc.StatusCode.NOT_FOUND, details)
 
 
+class _CallStatus:
+    """How a call ends."""
+
+    name = "OK"
+
+
 class GrpcCall:
     """Answers calls of one method."""
 
@@ -61,7 +68,7 @@ class GrpcCall:
     async def answer(self, message: Any, context: CallContext) -> bytes:
         """Return the one answer to a call."""
         sending = asyncio.Lock()
-        with ExitStack() as stack:
+        with ExitStack() as stack, self._counted() as counted:
             deadline = self._deadline()
             try:
                 response = await self._ask(message, context, stack, sending)
@@ -69,14 +76,14 @@ class GrpcCall:
                 payload, said = await _within(_value(response), deadline, response)
             except Exception as error:
                 async with sending:
-                    await self._fail(context, error)
+                    await self._fail(context, error, counted)
             async with sending:
                 said._set_on_grpc_context(context, has_begun=self._takes_stream)
                 return payload
 
     async def stream(self, message: Any, context: CallContext) -> AsyncIterator[bytes]:
         """Yield the answers to a call."""
-        with ExitStack() as stack:
+        with ExitStack() as stack, self._counted() as counted:
             deadline = self._deadline()
             try:
                 response = await self._ask(message, context, stack, None)
@@ -86,7 +93,7 @@ class GrpcCall:
                         break
                     yield item
             except Exception as error:
-                await self._fail(context, error)
+                await self._fail(context, error, counted)
             except GeneratorExit:  # the client is gone
                 response.cancel()
                 raise
@@ -126,10 +133,30 @@ class GrpcCall:
             message = stack.enter_context(self._server.offered(message, context, sending))
         return handle.remote(self._method, message, RayServegRPCContext(context))
 
-    async def _fail(self, context: CallContext, error: Exception) -> None:
+    @contextmanager
+    def _counted(self) -> Iterator[_CallStatus]:
+        """Count a call that ends in this block, with the status that was given by then."""
+        requests, status, began = self._server.requests, _CallStatus(), time.monotonic()
+        requests.ongoing += 1
+        try:
+            yield status
+        except (asyncio.CancelledError, GeneratorExit):
+            status.name = "CANCELLED"
+            raise
+        finally:
+            requests.ongoing -= 1
+            application = serve_context.request_context().app_name  # as `_ask` has found it
+            deployment = self._server.ingress_of(application)
+            answered = AnsweredRequest(
+                self._method, application, application, deployment, status.name
+            )
+            requests.count(answered, time.monotonic() - began)
+
+    async def _fail(self, context: CallContext, error: Exception, counted: _CallStatus) -> None:
         """End the call with the status that an error stands for."""
         said = context.trailing_metadata() or ()
         code, details = self._status_of(error, dict(said).get("request_id", ""))
+        counted.name = code.name
         await context.abort(code, details[:_MAX_DETAILS], said)
 
     def _status_of(self, error: Exception, request_id: str) -> tuple[grpc.StatusCode, str]:

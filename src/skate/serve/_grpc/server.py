@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import skate
 from skate._core.addresses import build_address
+from skate._core.measurements import announce_measurements
 from skate._core.optional_imports import try_import
 from skate.serve import _client
 from skate.serve._grpc.calls import GrpcCallError
@@ -30,6 +31,7 @@ from skate.serve._grpc.methods import (
 )
 from skate.serve._grpc.token_check import token_check
 from skate.serve._identity import INGRESSES, new_tag
+from skate.serve._measurements import IngressRequests
 from skate.serve._replica.grpc_calls import MessageStream
 from skate.serve.exceptions import RequestCancelledError, SkateServeError
 from skate.serve.handle import DeploymentHandle
@@ -62,6 +64,8 @@ class GrpcServer:
         self._ingresses: dict[str, str] = {}  # deployments in front, by application
         self._handles: dict[str, DeploymentHandle] = {}
         self._streams: dict[str, _StreamingCall] = {}
+        self.requests = IngressRequests("gRPC")
+        announce_measurements(self.requests, IngressRequests.families)
 
     # -- what others ask for -------------------------------------------------------------------
 
@@ -191,6 +195,10 @@ class GrpcServer:
         """Return the names of all applications."""
         names: list[str] = await self._controller.names.remote()
         return names
+
+    def ingress_of(self, application: str) -> str:
+        """Return the deployment in front of an application; "" if that is not known."""
+        return self._ingresses.get(application, "")
 
     async def handle_of(self, application: str | None) -> DeploymentHandle:
         """Return the handle to an application; to the only one, without a name.

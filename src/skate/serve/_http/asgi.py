@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import time
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from skate._core.errors import format_remote_traceback
+from skate._core.measurements import announce_measurements
 from skate.serve._authorization import has_token
 from skate.serve._http.answers import (
     TASK,
@@ -26,7 +28,8 @@ from skate.serve._http.answers import (
 )
 from skate.serve._http.forwarding import forward
 from skate.serve._http.routes import Route, Routes
-from skate.serve._identity import CONTROLLER, new_request_id
+from skate.serve._identity import CONTROLLER, DeploymentID, new_request_id
+from skate.serve._measurements import AnsweredRequest, IngressRequests
 from skate.serve.context import RequestContext
 from skate.serve.exceptions import BackPressureError, DeploymentUnavailableError
 
@@ -44,6 +47,11 @@ _OURS = (b"x", b"serve")  # how the names of these begin
 
 _CLIENT_GONE = ("ClientDisconnected", "ClientDisconnect", "WebSocketDisconnect")  # uvicorn's, and
 # Starlette's: of a client that went away, or sent what is no HTTP, in the middle of its body
+_METHODS = frozenset(
+    ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE")
+)
+_OTHER_METHOD = "OTHER"  # in numbers: clients may invent as many as they like
+_CLIENT_LEFT, _SWITCHED = 499, 101  # statuses that are not sent
 _NO_ROUTES = "Route table is not populated yet."  # the words that health checks know
 _CHALLENGE = [(b"www-authenticate", b"Bearer")]
 _UNAUTHORIZED = "Unauthorized: send the header `Authorization: Bearer <token>`."
@@ -61,6 +69,8 @@ class HttpApp:
         self._options = options
         self._token = options.auth_token.encode() if options.auth_token else b""
         self._replica = replica
+        self._requests = IngressRequests("HTTP")
+        announce_measurements(self._requests, IngressRequests.families)
 
     def set_routes(self, routes: Routes) -> None:
         """Answer by these routes from now on."""
@@ -81,11 +91,30 @@ class HttpApp:
         route = self.routes.match(path)
         if route is None:
             await _send_not_found(scope, path, send)
+            self._count(scope, "", None, 404, 0.0)
             return
         exchange = HttpExchange(scope, send, route, self._options)
         if route.prefix != "/":
             scope["root_path"] = (root or "") + route.prefix
-        await exchange.run(self._answer(route, exchange, scope, receive))
+        began = time.monotonic()
+        self._requests.ongoing += 1
+        try:
+            await exchange.run(self._answer(route, exchange, scope, receive))
+        finally:
+            self._requests.ongoing -= 1
+        seconds = time.monotonic() - began
+        pattern, status = exchange.context.pattern, exchange.status
+        self._count(scope, pattern, route.deployment_id, status, seconds)
+
+    def _count(
+        self, scope: Scope, route: str, id: DeploymentID | None, status: int, seconds: float
+    ) -> None:
+        if scope["type"] != "http":
+            return
+        method = scope["method"] if scope["method"] in _METHODS else _OTHER_METHOD
+        name, application = (id.name, id.app_name) if id is not None else ("", "")
+        answered = AnsweredRequest(method, route, application, name, str(status))
+        self._requests.count(answered, seconds)
 
     async def _answer(
         self, route: Route, exchange: HttpExchange, scope: Scope, receive: Receive
@@ -117,6 +146,7 @@ class HttpExchange:
 
     __slots__ = (
         "_options", "_send", "_started", "_task", "_timed_out", "_timeout_s", "_type", "context",
+        "status",
     )  # fmt: skip
 
     def __init__(self, scope: Scope, send: Send, route: Route, options: HTTPOptions) -> None:
@@ -125,6 +155,7 @@ class HttpExchange:
         self._send = send
         self._type = scope["type"]
         self._started = False
+        self.status = _CLIENT_LEFT  # unless it is answered
         self._timed_out = False
         self._timeout_s = options.request_timeout_s
         self._task: asyncio.Task[None] = asyncio.current_task()  # type: ignore[assignment]
@@ -165,6 +196,7 @@ class HttpExchange:
         """Send a message; the first names the request."""
         if not self._started and message["type"] in ("http.response.start", "websocket.accept"):
             self._started = True
+            self.status = message.get("status", _SWITCHED)
             headers = list(message.get("headers") or ())
             headers.append((REQUEST_ID, self.context.request_id.encode("latin-1")))
             message["headers"] = headers

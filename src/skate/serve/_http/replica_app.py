@@ -72,6 +72,9 @@ class ReplicaApp:
         except asyncio.CancelledError:
             cancel_children(context)
             raise
+        except Exception as error:
+            self._replica.note_failure(context, error)
+            raise
         finally:
             settle_children(context)
             self._replica.end(begun)

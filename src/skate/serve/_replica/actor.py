@@ -15,18 +15,21 @@ import contextvars
 import inspect
 import os
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import skate
 from skate._core.live_rows import announce
+from skate._core.measurements import announce_measurements
 from skate._core.serialization import loads
 from skate.serve import _client
 from skate.serve import context as serve_context
 from skate.serve._application.options import DeploymentOptions
 from skate.serve._application.specs import DeploymentSpec
 from skate.serve._identity import NAMESPACE, DeploymentID, ReplicaID
+from skate.serve._measurements import RequestTimes, of_replica
 from skate.serve._replica.child_calls import cancel_children, settle_children
 from skate.serve._replica.deployment_actors import SharedActors
 from skate.serve._replica.load_reports import ReplicaLoad, Traffic
@@ -60,7 +63,8 @@ _CHECK_CONSUMING = "__serve_check_consuming__"  # of a consumer of tasks
 
 LIFE_SIGNS = "life signs"  # the concurrency group of `is_alive`
 
-_Begun = tuple[contextvars.Token["RequestContext | None"], float]  # and when it did
+# What gives the task its context back, the request, and when it began.
+_Begun = tuple[contextvars.Token["RequestContext | None"], RequestContext, float]
 
 
 class ReplicaInfo(NamedTuple):
@@ -82,7 +86,14 @@ def _streaming(name: str, may_refuse: bool) -> Any:
     generator inside of another would not end with it."""
 
     async def handle(
-        self: Replica, method: str, request_id: str, model_id: str, /, *args: Any, **kwargs: Any
+        self: Replica,
+        method: str,
+        id: str,
+        route: str,
+        model_id: str,
+        /,
+        *args: Any,
+        **kwargs: Any,
     ) -> AsyncIterator[Any]:
         if may_refuse and self.refuses():
             yield RequestRefused(self.stopping)
@@ -91,9 +102,9 @@ def _streaming(name: str, may_refuse: bool) -> Any:
             request, scope, body, rest = args  # of the process that has the connection
             items: AsyncIterator[Any] = self.answer_http(scope, body, rest)
         else:
-            request = self._request(request_id, model_id)
+            request = self._request(id, route, model_id)
             items = self.code.stream(method, args, kwargs)
-        _, since = self.begin(request)
+        _, _, since = self.begin(request)
         try:
             yield None
             async for item in items:
@@ -101,12 +112,15 @@ def _streaming(name: str, may_refuse: bool) -> Any:
         except (asyncio.CancelledError, GeneratorExit):
             cancel_children(request)
             raise
+        except Exception as error:
+            self.note_failure(request, error)
+            raise
         finally:
             settle_children(request)
             if self.logs is not None and self.logs.has_access_log and method != HTTP:
                 self.logs.log_call(method, time.monotonic() - since)
             # The generator may be closed in another context than it began in.
-            self._count_out(since)
+            self._count_out(request, since)
 
     handle.__name__, handle.__qualname__ = name, f"Replica.{name}"
     return skate.method(num_returns="streaming")(handle)
@@ -139,7 +153,10 @@ class Replica(RequestCounts):
         self._metadata = b""
         self.logs: ReplicaLogs | None = None
         self.traffic = Traffic()
+        self.times = RequestTimes()
+        self.failures = Counter[tuple[str, str]]()  # by route and kind of error
         announce("replicas", self, live_rows_of)
+        announce_measurements(self, of_replica)
 
     @property
     def deployment_id(self) -> DeploymentID:
@@ -148,6 +165,11 @@ class Replica(RequestCounts):
     @property
     def max_ongoing_requests(self) -> int:
         return self.options.max_ongoing_requests
+
+    @property
+    def is_in_service(self) -> bool:
+        """Whether it takes requests."""
+        return self._is_up and not self.stopping
 
     @property
     def callable(self) -> object:
@@ -385,41 +407,50 @@ class Replica(RequestCounts):
         self._one_more()
         if not self._owns_process:
             self._enter()
-        return serve_context._request.set(request), time.monotonic()
+        return serve_context._request.set(request), request, time.monotonic()
 
     def end(self, begun: _Begun) -> None:
         """Count out a request, and give its task the context that it had before."""
-        token, since = begun
+        token, request, since = begun
         serve_context._request.reset(token)
-        self._count_out(since)
+        self._count_out(request, since)
 
-    def _count_out(self, since: float) -> None:
-        self.traffic.count(time.monotonic() - since)
+    def note_failure(self, request: RequestContext, error: Exception) -> None:
+        """Count a request that ends with an error."""
+        self.failures[request.pattern, type(error).__name__] += 1
+
+    def _count_out(self, request: RequestContext, since: float) -> None:
+        seconds = time.monotonic() - since
+        self.traffic.count(seconds)
+        self.times.count((request.pattern,), seconds)
         self._one_less()
 
     async def handle_request(
-        self, method: str, request_id: str, model_id: str, /, *args: object, **kwargs: object
+        self, method: str, id: str, route: str, model_id: str, /, *args: object, **kwargs: object
     ) -> Any:
         """Answer a call of a handle, or refuse it."""
         if self.refuses():
             return RequestRefused(self.stopping)
-        return await self.handle_anyway(method, request_id, model_id, *args, **kwargs)
+        return await self.handle_anyway(method, id, route, model_id, *args, **kwargs)
 
     async def handle_anyway(
-        self, method: str, request_id: str, model_id: str, /, *args: object, **kwargs: object
+        self, method: str, id: str, route: str, model_id: str, /, *args: object, **kwargs: object
     ) -> Any:
         """Answer a call that is for this replica and no other, however busy it is."""
-        request = self._request(request_id, model_id)
+        request = self._request(id, route, model_id)
         begun = self.begin(request)
         try:
             return await self.code.call(method, args, kwargs)
         except asyncio.CancelledError:
             cancel_children(request)
             raise
+        except Exception as error:
+            self.note_failure(request, error)
+            raise
         finally:
             settle_children(request)
             if self.logs is not None and self.logs.has_access_log:
-                self.logs.log_call(method, time.monotonic() - begun[1])
+                self.logs.log_call(method, time.monotonic() - begun[2])
             self.end(begun)
 
     # Streaming calls of handles; the first item says whether it is taken. The second is for a
@@ -427,9 +458,10 @@ class Replica(RequestCounts):
     handle_stream = _streaming("handle_stream", may_refuse=True)
     handle_stream_anyway = _streaming("handle_stream_anyway", may_refuse=False)
 
-    def _request(self, request_id: str, model_id: str) -> RequestContext:
+    def _request(self, id: str, route: str, model_id: str) -> RequestContext:
         return RequestContext(
-            request_id=request_id,
+            route=route,
+            request_id=id,
             app_name=self.deployment_id.app_name,
             multiplexed_model_id=model_id,
         )

@@ -14,6 +14,7 @@ from skate.serve._identity import new_request_id
 from skate.serve._routing.requests import Arguments, NamedArguments
 from skate.serve._routing.responses import refuse_event_loop
 from skate.serve._routing.router import Router
+from skate.serve.context import request_context
 
 
 class Broadcast:
@@ -24,7 +25,7 @@ class Broadcast:
     ) -> None:
         self.request_id: str = new_request_id()
         router.wait_for_table()
-        call = (method, self.request_id, "", *args)
+        call = (method, self.request_id, request_context().pattern, "", *args)
         self._refs = [replica.handle_anyway.remote(*call, **kwargs) for replica in router.actors()]
 
     def results(

@@ -56,9 +56,9 @@ class RoutedRequest:
     """A call, from its handle until it has an outcome."""
 
     __slots__ = (
-        "_sent", "_settled", "answered", "args", "caller", "cancelled", "claimed", "id",
+        "_sent", "_settled", "answered", "args", "caller", "cancelled", "claimed", "head", "id",
         "is_being_sent", "is_dispatched", "is_reservation", "kwargs", "method", "model_id",
-        "outcome", "reached_nobody", "ref", "replica", "router", "session_id", "stream",
+        "outcome", "reached_nobody", "ref", "replica", "route", "router", "session_id", "stream",
         "why_unsent",
     )  # fmt: skip
 
@@ -72,6 +72,7 @@ class RoutedRequest:
         model_id: str = "",
         stream: bool = False,
         session_id: str = "",
+        route: str = "",
     ) -> None:
         self.router: Router = router
         self.id: str = id
@@ -81,6 +82,7 @@ class RoutedRequest:
         self.model_id: str = model_id
         self.stream: bool = stream
         self.session_id: str = session_id
+        self.route: str = route  # of the request over HTTP for which this one is made
         self.ref: Any = None  # the Call, once it is sent
         self.replica: RoutedReplica | None = None
         self.outcome: Any = NOT_YET
@@ -95,6 +97,8 @@ class RoutedRequest:
         self.is_being_sent: bool = False
         # The call had ended before it was sent: nobody was there.
         self.reached_nobody: bool = False
+        # What a replica is told before the arguments.
+        self.head = method, id, route, model_id
         self._sent: concurrent.futures.Future[None] | None = None
         self._settled: list[Callable[[], None]] | None = None
 

@@ -13,7 +13,7 @@ controller tells which replicas there are; one whose process died is left at onc
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -21,8 +21,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import skate
 from skate._core.futures import value_now, when_done
+from skate._core.measurements import announce_measurements
 from skate.exceptions import ActorError, StaleReferenceError, TaskCancelledError, TaskError
 from skate.serve._identity import DeploymentID
+from skate.serve._measurements import of_router
 from skate.serve._routing.choosing import for_model, least_busy, less_busy
 from skate.serve._routing.requests import NOT_YET, RequestFailure, RequestRefused, RoutedRequest
 from skate.serve._routing.routed_replica import ReplicaEntry, RoutedReplica
@@ -70,6 +72,8 @@ class Router:
         self._by_user: UserRouting | None = None  # who chooses instead of this one
         self.on_table: Callable[[RoutingTable], None] = lambda table: None
         self.on_queue: Callable[[], None] | None = None  # called when a request has to wait
+        self.assigned = Counter[str]()  # by route
+        announce_measurements(self, of_router)
 
     # -- what handles ask for ------------------------------------------------------------------
 
@@ -77,6 +81,7 @@ class Router:
         """Send a request now or as soon as a replica is free; errors become its outcome."""
         refusal = None
         with self.lock:
+            self.assigned[request.route] += 1
             replica = self._choose(request) if self.table else None
             if replica is not None:
                 replica.add(request)
@@ -124,6 +129,11 @@ class Router:
     def waiting(self) -> int:
         """Return how many requests wait for a replica."""
         return len(self._waiting)
+
+    def in_flight(self) -> int:
+        """Return how many requests are at replicas."""
+        with self.lock:
+            return sum(len(replica.in_flight) for replica in self._replicas)
 
     def has_replicas(self) -> bool:
         """Return whether any replica is known."""
@@ -383,9 +393,7 @@ class Router:
         request.is_being_sent, request.answered = True, False
         request.reached_nobody = replica.closed
         try:
-            ref = call(
-                request.method, request.id, request.model_id, *request.args, **request.kwargs
-            )
+            ref = call(*request.head, *request.args, **request.kwargs)
         except Exception as error:  # what cannot be pickled, above all
             cause = error.__cause__
             self._fail(request, replica, cause if isinstance(cause, SkateServeError) else error)
