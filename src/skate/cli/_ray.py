@@ -17,6 +17,7 @@ from skate.cli._serve_on_ray import serve_group_of_ray
 from skate.cli._sessions import save_timeline, session_commands, timeline_of
 from skate.cli._stack import stack_command
 from skate.cli._tables import commands_of
+from skate.cli._tune_on_ray import tune_group_of_ray
 from skate.compat.ray import RAY_VERSION
 
 _HELP = "What Ray's own command does, for the sessions of this machine."
@@ -59,7 +60,7 @@ def ray_group(click: ModuleType) -> Any:
             click.Option(["--address"], expose_value=False, help="Without effect.")
         )
     commands += [*kept, stack_command(click), job_group(click), serve_group_of_ray(click)]
-    commands += ray_state_commands(click)
+    commands += [tune_group_of_ray(click), *ray_state_commands(click)]
     group = click.Group("ray", help=_HELP, commands=commands)
     click.version_option(RAY_VERSION, prog_name="ray", package_name="skate")(group)
     return group
