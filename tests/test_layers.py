@@ -119,6 +119,7 @@ REASONS: dict[tuple[str, str], str] = {
     ("cli", "skate.util._state_kinds"): "the commands list what other programs have",
     ("cli", "skate.util._state_summaries"): "the commands sum up what other programs have",
     ("cli", "skate.util._state_logs"): "the commands show what other programs print",
+    ("cli", "skate.tune._table"): "the command draws trials as searches draw them",
     ("cli", "skate.serve._application"): "the command reads files of deployments",
     ("cli", "skate.serve._http"): "the command opens the door for other commands",
     ("cli", "skate.serve._start_options"): "what an instance was started with is kept",

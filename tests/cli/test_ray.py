@@ -213,6 +213,8 @@ assert str(os.getpid()) in command("status")
 assert "total_actors: 1" in command("summary", "actors")
 (node,) = json.loads(command("list", "nodes", "--format", "json"))
 assert node["node_id"] == ray.get_runtime_context().get_node_id()
+tune = subprocess.run(["tune", "--help"], capture_output=True, text=True, check=True).stdout
+assert "list-experiments" in tune
 import skate.compat.ray
 folder = os.path.dirname(shutil.which("ray"))
 skate.compat.ray.uninstall()

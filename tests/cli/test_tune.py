@@ -90,6 +90,71 @@ def test_a_metric_that_nobody_reports(
     assert "there is loss" in capsys.readouterr().err
 
 
+def as_ray_lists(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+    with pytest.raises(SystemExit) as ended:
+        main(["ray", "tune", *arguments])
+    assert not ended.value.code
+    return capsys.readouterr().out.splitlines()
+
+
+def test_trials_as_the_command_of_ray_lists_them(
+    experiments: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(experiments / "first")
+    _, header, *_ = as_ray_lists(capsys, "ls", path)
+    assert all(name in header for name in ("trial_id", "training_iteration", "config/x"))
+    table = tmp_path / "trials.csv"
+    chosen = ["--columns", "loss,config/x", "--sort", "loss", "--desc", "True", "--limit", "2"]
+    _, header, _, *rows, _, note = as_ray_lists(capsys, "ls", path, *chosen, "-o", str(table))
+    assert [word.strip() for word in header.split("|")] == ["", "loss", "config/x", ""]
+    assert [row.split("|")[1].strip() for row in rows] == ["3", "2"]
+    assert str(table) in note
+    assert table.read_text().splitlines() == ["loss,config/x", "3,3", "2,2"]
+    few = as_ray_lists(capsys, "list-trials", path, "--columns", "loss", "--filter", "loss < 3")
+    assert len(few) == 3 + 2 + 1
+    none = as_ray_lists(capsys, "ls", path, "--columns", "loss", "--filter", "loss > 9")
+    assert len(none) == 3 + 1
+
+
+def test_experiments_as_the_command_of_ray_lists_them(
+    experiments: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, header, _, row, _ = as_ray_lists(capsys, "lsx", str(experiments))
+    assert [word.strip() for word in header.split("|")] == ["", "name", "total_trials", ""]
+    assert [word.strip() for word in row.split("|")] == ["", "first", "3", ""]
+
+
+def test_a_note_is_written_in_the_editor(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDITOR", "cp /dev/null")
+    (said_of_it,) = as_ray_lists(capsys, "add-note", str(tmp_path), "--filename", "n.txt")
+    assert said_of_it.endswith(str(tmp_path / "n.txt"))
+    assert (tmp_path / "n.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["first", "--columns", "asdf"], "loss"),
+        (["first", "--columns", "loss", "--sort", "trial_id"], "trial_id"),
+        (["first", "--columns", "loss", "--filter", "loss<3"], "loss<3"),
+        (["first", "--columns", "loss", "--filter", "loss ~ 3"], "loss ~ 3"),
+        (["first", "--columns", "loss", "--filter", "loss < few"], "few"),
+        (["first", "-o", "trials.doc"], ".csv"),
+        (["nowhere"], "nowhere"),
+    ],
+)
+def test_mistakes_in_lists_of_trials(
+    arguments: list[str], says: str, experiments: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, *options = arguments
+    with pytest.raises(SystemExit) as ended:
+        main(["ray", "tune", "ls", str(experiments / path), *options])
+    assert ended.value.code == 1
+    assert says in capsys.readouterr().err
+
+
 def test_a_picture(experiments: Path, tmp_path: Path) -> None:
     picture = tmp_path / "loss.png"  # by a process of its own: matplotlib keeps fonts open
     command = [sys.executable, "-m", "skate", "tune", "plot", str(experiments / "first")]

@@ -9,6 +9,7 @@ import pytest
 from skate import tune
 from skate._run.checkpoint import Checkpoint
 from skate._run.checkpoint_manager import RecordedCheckpoint
+from skate.tune.execution.launch import make_scheduler
 from skate.tune.experiment import Trial
 from skate.tune.schedulers import (
     PB2,
@@ -603,6 +604,11 @@ def test_schedulers_by_name():
     assert made._max_t == 7
     with pytest.raises(ValueError, match="hyperband"):
         create_scheduler("nonsense")
+
+
+@pytest.mark.parametrize("none", [None, False])
+def test_a_search_without_a_scheduler(none):
+    assert isinstance(make_scheduler(none), FIFOScheduler)
 
 
 def test_metric_and_mode_are_given_in_one_place():

@@ -17,6 +17,7 @@ from skate.cli._serve_on_ray import serve_group_of_ray
 from skate.cli._sessions import save_timeline, session_commands, timeline_of
 from skate.cli._stack import stack_command
 from skate.cli._tables import commands_of
+from skate.cli._tune_on_ray import tune_group_of_ray
 from skate.compat.ray import RAY_VERSION
 
 _HELP = "What Ray's own command does, for the sessions of this machine."
@@ -38,7 +39,8 @@ def ray_group(click: ModuleType) -> Any:
     for command in jobs.commands.values():
         command.params += _options_of_ray(click, "job")
     commands = [*cluster_commands(click), *commands_of(click, rows), *sessions, jobs]
-    commands += [stack_command(click), serve_group_of_ray(click), *ray_state_commands(click)]
+    commands += [stack_command(click), serve_group_of_ray(click), tune_group_of_ray(click)]
+    commands += ray_state_commands(click)
     group = click.Group("ray", help=_HELP, commands=commands)
     click.version_option(RAY_VERSION, prog_name="ray", package_name="skate")(group)
     return group

@@ -73,6 +73,7 @@ HOMES_OF_TRAINING: dict[str, tuple[str, ...]] = {
     "ray.train.xgboost.v2": ("skate.train.xgboost",),
     "ray.tune": (_OUTSIDE, "skate.tune"),
     "ray.tune.callback": ("skate.compat.parts.tuning.callback_list", "skate.tune.callback"),
+    "ray.tune.cli.commands": ("skate.cli._tune_on_ray", _INSIDE),
     "ray.tune.constants": (_CONSTANTS,),
     "ray.tune.context": (_OUTSIDE, "skate.tune"),
     "ray.tune.execution.experiment_state": (_INSIDE,),

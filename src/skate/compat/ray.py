@@ -1,8 +1,8 @@
 """`import ray` means skate, from `install()` to `uninstall()`.
 
     driver       install() ──► a finder on sys.meta_path: ray.x.y is an alias of skate.x.y
-                          └──► skate/compat/_path on sys.path and PYTHONPATH; its bin, with a
-                               command `ray`, on PATH
+                          └──► skate/compat/_path on sys.path and PYTHONPATH; its bin, with the
+                               commands `ray`, `serve` and `tune`, on PATH
     workers      get the driver's sys.path; their first `import ray` finds _path/ray, which calls
     subprocesses install() there; likewise whoever inherits PYTHONPATH
 

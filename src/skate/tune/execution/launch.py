@@ -283,7 +283,7 @@ def _limited(searcher: Searcher, most: int) -> Searcher:
 
 def make_scheduler(given: object) -> TrialScheduler:
     """Make the scheduler from what a user may write."""
-    if given is None:
+    if given is None or given is False:  # as some programs say that they want none
         return FIFOScheduler()
     if isinstance(given, str):
         from skate.tune.schedulers import create_scheduler
