@@ -84,7 +84,8 @@ def _missing(module: str, name: str) -> str:
     from skate._core.former_names import no_such_name
     from skate._paths import homes
 
-    return no_such_name(module.partition(".")[2], name, homes(module))
+    known = [*homes(module), *(each for each in vars(sys.modules[module]) if each[0] != "_")]
+    return no_such_name(module.partition(".")[2], name, known)
 
 
 def name_publicly(path: str, *things: type) -> None:

@@ -9,6 +9,7 @@ from enum import Enum
 from numbers import Real
 from typing import Any
 
+from skate._core.argument_checks import wrong_type
 from skate._core.nearest import SpelledOut
 from skate._run.config_checks import check_whole
 
@@ -67,6 +68,9 @@ class TuneConfig(SpelledOut):
     def __post_init__(self) -> None:
         if self.mode not in (None, "min", "max"):
             raise ValueError(f"mode takes 'min' or 'max'; got {self.mode!r}")
+        if self.metric is not None and not isinstance(self.metric, str):
+            allowed = "the name of one metric; a searcher, as OptunaSearch, may be given several"
+            raise wrong_type("metric", self.metric, allowed)
         check_whole("num_samples", self.num_samples, -1, ", -1 is without end")
         if self.max_concurrent_trials is not None:
             check_whole("max_concurrent_trials", self.max_concurrent_trials, 0, ", 0 is no limit")

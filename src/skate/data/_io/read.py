@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from skate._core.nearest import unknown_parameter
 from skate._core.plain_errors import failing_plainly
 from skate._core.signature import showing_keywords
 from skate.data._api.base import blocks_wanted, check_least, given_options, tasks_wanted
@@ -51,6 +52,12 @@ JSON_EXTENSIONS = tuple(
 IMAGE_EXTENSIONS = ("png", "jpg", "jpeg", "tif", "tiff", "bmp", "gif", "webp")
 
 
+_FOR_PANDAS_USERS = (
+    "; what pandas calls sep and dtype are parse_options=pyarrow.csv.ParseOptions(delimiter=...) "
+    "and convert_options=pyarrow.csv.ConvertOptions(column_types=...)"
+)
+
+
 Given = dict[str, Any]  # what was given by name, of which each takes its part
 
 
@@ -78,18 +85,20 @@ def dataset_of(source: Source, given: Given) -> Dataset:
     """Make the dataset of a source; what is left of the keywords is unknown to the reader."""
     settings = _taken(given, PLAN)
     remote = given_options({**(settings.get("ray_remote_args") or {}), **_taken(given, REMOTE)})
-    if given:
-        known = sorted((*FILES, *PLAN, *REMOTE))
-        raise TypeError(
-            f"unknown arguments {sorted(given)}; there are {known}, and those of the library that "
-            "parses; of pyarrow, parse_options=pyarrow.csv.ParseOptions(delimiter=...), "
-            "convert_options=pyarrow.csv.ConvertOptions(column_types=...) and the like"
-        )
+    for name in given:
+        raise _unknown(source, name)
     if source.runs_python:
         expect_tasks(type(source).__module__, *source.imports)
     blocks = blocks_wanted(settings.get("parallelism", -1), settings.get("override_num_blocks"))
     concurrency = tasks_wanted(settings.get("concurrency"))
     return Dataset(plan.Read(source, blocks, concurrency, tuple(remote.items())))
+
+
+def _unknown(source: Source, name: str) -> TypeError:
+    """Return the error for a keyword that a reader does not have."""
+    reader = f"read_{source.name.removeprefix('Read').lower()}"
+    error = unknown_parameter(reader, name, (*FILES, *PLAN, *REMOTE))
+    return TypeError(f"{error}{_FOR_PANDAS_USERS}") if isinstance(source, CSVSource) else error
 
 
 def _left(given: Given, theirs: Sequence[str] | None = None) -> tuple[tuple[str, object], ...]:
