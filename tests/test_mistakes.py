@@ -255,7 +255,9 @@ MISTAKES: list[tuple[str, Callable[[], Any], type[Exception], str, str]] = [
     ("zip of unequal length", lambda: rows(3).zip(rows(4)).take_all(),
      ValueError, "3, 4", "limit(3)"),
     ("split into nothing", lambda: rows().split(0), ValueError, "got 0", "at least 1"),
-    ("limit as text", lambda: rows().limit("2"), TypeError, "'2'", "a number"),
+    ("half a row", lambda: rows().limit(1.5),  # type: ignore[arg-type]
+     ValueError, "got 1.5", "a whole number"),
+    ("limit as text", lambda: rows().limit("2"), TypeError, "'2'", "a whole number"),
     ("expression misspelt", lambda: rows().filter(expr="id >"), ValueError, "'id >'", "x > 3"),
     ("GPU without a batch size", lambda: rows().map_batches(len, num_gpus=1),
      ValueError, "num_gpus=1", "`batch_size`"),
@@ -344,6 +346,9 @@ MISTAKES: list[tuple[str, Callable[[], Any], type[Exception], str, str]] = [
      TypeError, "got 3", "list of strings"),
     ("wait for nothing", lambda: skate.wait([skate.put(1)], num_returns=0),
      ValueError, "got 0", "from 1 to 1"),
+    ("more bundles than the machine holds",
+     lambda: scaled(num_workers=50, resources_per_worker={"CPU": 1}),
+     Exception, "50", "Use fewer workers"),
     ("a resource that nobody has declared",
      lambda: skate.get(add.options(resources={"scanner": 1}).remote(1)),
      Exception, "{scanner: 1}", "skate.init(resources={'scanner': 1})"),
@@ -484,6 +489,12 @@ def test_a_mistake_is_shown_in_one_piece(
     assert len(own_frames(shown)) <= MOST_OWN_FRAMES
     assert shown.__cause__ is None or not own_frames(shown.__cause__)
     assert shown.__suppress_context__ or shown.__context__ is None
+
+
+def test_an_error_of_ours_from_a_task_is_shown_without_our_frames() -> None:
+    with pytest.raises(KeyError, match="no such column") as caught:
+        rows().sort("x").take_all()
+    assert " File " not in str(caught.value)
 
 
 def test_there_are_many() -> None:

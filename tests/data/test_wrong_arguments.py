@@ -140,14 +140,14 @@ def test_an_expression_of_another_type_is_named():
         ),
         (
             lambda: skate.data.read_json("a.json", read_options=ReadOptions(block_size=0)),
-            r"read_options\.block_size takes a number of at least 1; got 0",
+            r"read_options\.block_size takes a whole number of at least 1; got 0",
         ),
         (lambda: skate.data.range(cast("Any", "5")), "range takes a whole number; got '5'"),
         (
             lambda: skate.data.range_tensor(2, shape=cast("Any", 2)),
             r"range_tensor takes a shape.* shape=2",
         ),
-        (lambda: skate.data.range(3).take(-1), "take takes a number of at least 0; got -1"),
+        (lambda: skate.data.range(3).take(-1), "take takes a whole number of at least 0; got -1"),
         (
             lambda: skate.data.range(3).repartition(0),
             "num_blocks takes a whole number",

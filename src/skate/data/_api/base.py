@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 import skate
-from skate._core.argument_checks import whole_number, wrong_type
+from skate._core.argument_checks import whole_number, wrong_type, wrong_value
 from skate._core.nearest import unknown_parameter
 from skate._core.options import OPTIONS
 from skate.data._api.iterating import Iterating
@@ -193,11 +193,12 @@ def check_blocks(name: str, number: int) -> None:
 
 
 def check_least(name: str, number: int, least: int) -> None:
-    """Raise for a number that is too small, or none."""
+    """Raise for a number that is too small, not whole, or none."""
+    allowed = f"a whole number of at least {least}"
     if not isinstance(number, Real):
-        raise wrong_type(name, number, f"a number of at least {least}")
-    if number < least:
-        raise ValueError(f"{name} takes a number of at least {least}; got {number}")
+        raise wrong_type(name, number, allowed)
+    if number < least or not float(number).is_integer():
+        raise wrong_value(name, number, allowed)
 
 
 def given_options(remote_args: Mapping[str, object]) -> dict[str, Any]:
