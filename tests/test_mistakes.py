@@ -432,6 +432,17 @@ MISTAKES: list[tuple[str, Callable[[], Any], type[Exception], str, str]] = [
      TypeError, "write_parquet() missing 1 required", "'path'"),
     ("size of batches as text", lambda: list(rows().iter_batches(batch_size="2")),
      TypeError, "got '2'", "a number"),
+    ("join columns that are not there",
+     lambda: data.preprocessors.Concatenator(["a"]).transform(rows()).take_all(),
+     KeyError, "'a'", "the columns are ['id']"),
+    ("one argument as all", lambda: rows().map_batches(shift_a_batch, fn_args=3),
+     TypeError, "got 3", "a list or tuple"),
+    ("a connection as text", lambda: data.read_sql("select 1", "shop.db"),
+     TypeError, "'shop.db'", "sqlite3.connect"),
+    ("split at names", lambda: rows().split_at_indices(["a"]),  # type: ignore[list-item]
+     TypeError, "['a']", "whole numbers"),
+    ("a time budget as text", lambda: tune.TuneConfig(time_budget_s="10"),  # type: ignore[arg-type]
+     TypeError, "got '10'", "a number of seconds"),
     ("name of skate misspelt", lambda: skate.remot,  # type: ignore[attr-defined]
      AttributeError, "'remot'", "mean 'remote'"),
     ("name of a library misspelt", lambda: train.reprot,  # type: ignore[attr-defined]

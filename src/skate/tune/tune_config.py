@@ -76,6 +76,10 @@ class TuneConfig(SpelledOut):
             check_whole("max_concurrent_trials", self.max_concurrent_trials, 0, ", 0 is no limit")
         if self.seed is not None:
             check_whole("seed", self.seed, 0)
+        if not isinstance(self.time_budget_s, (Real, datetime.timedelta, type(None))):
+            raise wrong_type(
+                "time_budget_s", self.time_budget_s, "a number of seconds, or a timedelta"
+            )
         timeout = self.trial_timeout
         if timeout is not None and (not isinstance(timeout, Real) or not timeout > 0):
             raise ValueError(f"trial_timeout takes a number of seconds above 0; got {timeout!r}")
