@@ -170,7 +170,7 @@ class Story:
             concurrency=2,
         )
         path = os.path.join(self.folder, "predictions")
-        named.write_parquet(path)
+        named.write_parquet(path, mode="overwrite")  # those of an earlier run go
         table = skate.data.read_parquet(path).to_pandas()
         print(table.head(5).to_string(index=False))
         right = (table["predicted"] == table["real"]).mean()

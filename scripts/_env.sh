@@ -68,7 +68,9 @@ fetch_images() {
     local images=usr/share/datasets/fashion-mnist
     if [ -d "/$images" ] || [ -d "$venv/$images" ] || ! command -v dpkg-deb >/dev/null; then return 0; fi
     (
-        cd "$(mktemp -d)"
+        folder="$(mktemp -d)"
+        trap 'rm -rf "$folder"' EXIT
+        cd "$folder"
         apt-get download dataset-fashion-mnist && dpkg-deb --extract ./*.deb "$venv"
     ) >/dev/null 2>&1 || echo "FashionMNIST could not be had: stand-ins are used"
 }

@@ -137,7 +137,7 @@ MISTAKES: list[tuple[str, Callable[[], Any], type[Exception], str, str]] = [
      ValueError, "got 'w'", "'append', 'overwrite'"),
     ("read with pandas' keyword",
      lambda: data.read_csv("example://iris.csv", sep=";"),  # type: ignore[call-arg]
-     TypeError, "['sep']", "parse_options="),
+     TypeError, "'sep'", "parse_options="),
     ("get a tuple", lambda: skate.get((skate.put(1),)), ValueError, "got tuple", "make it a list"),
     ("get a dictionary", lambda: skate.get({"a": skate.put(1)}),  # type: ignore[call-overload]
      ValueError, "got dict", "list(refs.values())"),
@@ -148,7 +148,7 @@ MISTAKES: list[tuple[str, Callable[[], Any], type[Exception], str, str]] = [
      TypeError, "['a']", "Create it inside"),
     ("wait for one", lambda: skate.wait(skate.put(1)), TypeError, "a single one", "[ref]"),
     ("wait for too many", lambda: skate.wait([skate.put(1)], num_returns=2),
-     ValueError, "got 2", "1 to 1"),
+     ValueError, "got 2", "from 1 to 1"),
     ("wait twice", twice, ValueError, "duplicates", "dict.fromkeys"),
     ("too many arguments", lambda: add.remote(1, 2, 3), TypeError, "too many", "add(a, b=...)"),
     ("unknown argument", lambda: add.remote(1, c=1), TypeError, "'c'", "add(a, b=...)"),
@@ -191,7 +191,7 @@ MISTAKES: list[tuple[str, Callable[[], Any], type[Exception], str, str]] = [
     ("a batch of other columns", lambda: rows().map_batches(shift_a_batch).take_all(),
      KeyError, "'ids'", "the columns ['id']"),
     ("batch size misspelt", lambda: rows().map_batches(shift_a_batch, batchsize=2),
-     ValueError, "'batchsize'", "'batch_size'"),
+     ValueError, "'batchsize'", "mean batch_size"),
     ("sort by another column", lambda: rows().sort("ids").take_all(),
      KeyError, "'ids'", "did you mean 'id'"),
     ("write over a file", lambda: rows().write_parquet(__file__),
@@ -260,7 +260,9 @@ MISTAKES: list[tuple[str, Callable[[], Any], type[Exception], str, str]] = [
     ("zip of unequal length", lambda: rows(3).zip(rows(4)).take_all(),
      ValueError, "3, 4", "limit(3)"),
     ("split into nothing", lambda: rows().split(0), ValueError, "got 0", "at least 1"),
-    ("limit as text", lambda: rows().limit("2"), TypeError, "'2'", "a number"),
+    ("half a row", lambda: rows().limit(1.5),  # type: ignore[arg-type]
+     ValueError, "got 1.5", "a whole number"),
+    ("limit as text", lambda: rows().limit("2"), TypeError, "'2'", "a whole number"),
     ("expression misspelt", lambda: rows().filter(expr="id >"), ValueError, "'id >'", "x > 3"),
     ("GPU without a batch size", lambda: rows().map_batches(len, num_gpus=1),
      ValueError, "num_gpus=1", "`batch_size`"),
@@ -324,6 +326,9 @@ MISTAKES: list[tuple[str, Callable[[], Any], type[Exception], str, str]] = [
      Exception, "no Serve instance", "serve.run("),
     ("take an item of a reference", lambda: skate.put([1])[0],  # type: ignore[index]
      TypeError, "only refers to a value", "skate.get(ref)"),
+    ("look at what a reference refers to",
+     lambda: skate.put(np.zeros(3)).shape,  # type: ignore[attr-defined]
+     AttributeError, "'shape'", "skate.get(ref)"),
     ("wait for a reference as for a future",
      lambda: skate.put(1).result(),  # type: ignore[attr-defined]
      AttributeError, "'result'", "skate.get(ref)"),
@@ -345,7 +350,10 @@ MISTAKES: list[tuple[str, Callable[[], Any], type[Exception], str, str]] = [
     ("packages as a number", lambda: add.options(runtime_env={"pip": 3}),
      TypeError, "got 3", "list of strings"),
     ("wait for nothing", lambda: skate.wait([skate.put(1)], num_returns=0),
-     ValueError, "got 0", "1 to 1"),
+     ValueError, "got 0", "from 1 to 1"),
+    ("more bundles than the machine holds",
+     lambda: scaled(num_workers=50, resources_per_worker={"CPU": 1}),
+     Exception, "50", "Use fewer workers"),
     ("a resource that nobody has declared",
      lambda: skate.get(add.options(resources={"scanner": 1}).remote(1)),
      Exception, "{scanner: 1}", "skate.init(resources={'scanner': 1})"),
@@ -409,6 +417,60 @@ MISTAKES: list[tuple[str, Callable[[], Any], type[Exception], str, str]] = [
     ("a route without its slash",
      lambda: serve.run(serve.deployment(Plain).bind(), route_prefix="x"),
      ValueError, "'x'", "'/models'"),
+    ("a batch size for single rows", lambda: rows().map(lambda row: row, batch_size=2),
+     ValueError, "'batch_size'", "map_batches() has one"),
+    ("an argument that no map has", lambda: rows().map_batches(shift_a_batch, workers=2),
+     ValueError, "'workers'", "concurrency"),
+    ("an argument that no selection has", lambda: rows().select_columns(["id"], workers=2),
+     ValueError, "select_columns() has no parameter 'workers'", "concurrency"),
+    ("shuffle with a seed misspelt", lambda: rows().random_shuffle(sed=1),
+     ValueError, "'sed'", "mean seed"),
+    ("groups in the words of batches", lambda: rows().groupby("id").map_groups(len, batch_size=1),
+     ValueError, "map_groups() has no parameter 'batch_size'", "map_batches() has one"),
+    ("writer's option misspelt", lambda: rows().write_parquet("folder", compresion="zstd"),
+     TypeError, "'compresion'", "mean compression"),
+    ("write in the words of pandas", lambda: rows().write_csv("folder", index=False),
+     TypeError, "write_csv() has no parameter 'index'", "write_options"),
+    ("sort in the words of pandas", lambda: rows().sort("id", ascending=False),
+     TypeError, "sort() has no parameter 'ascending'", "mean descending"),
+    ("write to nowhere", lambda: rows().write_parquet(),
+     TypeError, "write_parquet() missing 1 required", "'path'"),
+    ("size of batches as text", lambda: list(rows().iter_batches(batch_size="2")),
+     TypeError, "got '2'", "a number"),
+    ("join columns that are not there",
+     lambda: data.preprocessors.Concatenator(["a"]).transform(rows()).take_all(),
+     KeyError, "'a'", "the columns are ['id']"),
+    ("one argument as all", lambda: rows().map_batches(shift_a_batch, fn_args=3),
+     TypeError, "got 3", "a list or tuple"),
+    ("a connection as text", lambda: data.read_sql("select 1", "shop.db"),
+     TypeError, "'shop.db'", "sqlite3.connect"),
+    ("split at names", lambda: rows().split_at_indices(["a"]),  # type: ignore[list-item]
+     TypeError, "['a']", "whole numbers"),
+    ("a time budget as text", lambda: tune.TuneConfig(time_budget_s="10"),  # type: ignore[arg-type]
+     TypeError, "got '10'", "a number of seconds"),
+    ("name of skate misspelt", lambda: skate.remot,  # type: ignore[attr-defined]
+     AttributeError, "'remot'", "mean 'remote'"),
+    ("name of a library misspelt", lambda: train.reprot,  # type: ignore[attr-defined]
+     AttributeError, "'reprot'", "mean 'report'"),
+    ("a list of rows", lambda: data.from_list([{"a": 1}]),  # type: ignore[attr-defined]
+     AttributeError, "'from_list'", "from_items()"),
+    ("kill by name", lambda: skate.kill("worker"), ValueError, "'worker'", "get_actor('worker')"),
+    ("cancel several", lambda: skate.cancel([add.remote(1)]),
+     TypeError, "got [ObjectRef", "one after the other"),
+    ("checkpoint misspelt in a report",
+     lambda: trained(lambda: train.report({"a": 1}, chekpoint=None)),
+     Exception, "'chekpoint'", "mean checkpoint"),
+    ("number of workers first", lambda: train.ScalingConfig(2),  # type: ignore[arg-type]
+     TypeError, "got 2", "num_workers=2"),
+    ("two metrics", lambda: tune.TuneConfig(metric=["a", "b"]),  # type: ignore[arg-type]
+     TypeError, "got ['a', 'b']", "one metric"),
+    ("scheduler in other words",
+     lambda: tune.schedulers.ASHAScheduler(max_epochs=3),  # type: ignore[call-arg]
+     TypeError, "'max_epochs'", "max_t"),
+    ("option of a search misspelt", lambda: tune.run(loop, num_sample=3),
+     TypeError, "'num_sample'", "mean num_samples"),
+    ("option of a restored search misspelt", lambda: tune.Tuner.restore("x", resume_error=True),
+     TypeError, "'resume_error'", "mean resume_errored"),
     ("number of replicas as text", lambda: serve.deployment(num_replicas="two"),
      TypeError, "'two'", '"auto"'),
 ]  # fmt: skip
@@ -443,6 +505,12 @@ def test_a_mistake_is_shown_in_one_piece(
     assert len(own_frames(shown)) <= MOST_OWN_FRAMES
     assert shown.__cause__ is None or not own_frames(shown.__cause__)
     assert shown.__suppress_context__ or shown.__context__ is None
+
+
+def test_an_error_of_ours_from_a_task_is_shown_without_our_frames() -> None:
+    with pytest.raises(KeyError, match="no such column") as caught:
+        rows().sort("x").take_all()
+    assert " File " not in str(caught.value)
 
 
 def test_there_are_many() -> None:

@@ -47,14 +47,19 @@ def test_subclasses_with_parameters_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("missing", "wanted", "extra"),
-    [("pyarrow", "from skate.data import range", "data")],
+    ("missing", "wanted", "library", "extra"),
+    [
+        ("pyarrow", "from skate.data import range", "data", "data"),
+        ("numpy", "from skate.predict import BatchPredictor", "predict", "train"),
+    ],
 )
-def test_a_library_without_its_packages(missing: str, wanted: str, extra: str) -> None:
+def test_a_library_without_its_packages(
+    missing: str, wanted: str, library: str, extra: str
+) -> None:
     program = f"import sys\nsys.modules[{missing!r}] = None\n{wanted}"
     ended = run_program([sys.executable, "-c", program])
     last = ended.stderr.strip().splitlines()[-1]
     assert last == (
-        f"ModuleNotFoundError: skate.{extra} needs the package {missing!r}, which is not "
+        f"ModuleNotFoundError: skate.{library} needs the package {missing!r}, which is not "
         f"installed: {install_command(extra)}"
     )

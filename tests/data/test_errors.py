@@ -107,7 +107,7 @@ class TestWhatTheySay:
         [
             (lambda ds, _: ds.mapbatches, "'mapbatches'; did you mean 'map_batches'"),
             (lambda ds, _: skate.data.read_cvs, "'read_cvs'; did you mean 'read_csv'"),
-            (lambda ds, _: ds.map_batches(len, batchsize=3), "'batchsize': did you mean 'batch_s"),
+            (lambda ds, _: ds.map_batches(len, batchsize=3), "'batchsize'; did you mean batch_s"),
             (lambda ds, path: ds.write_images(path, "id"), "column 'id' .* no png image"),
             (lambda ds, path: ds.write_csv(path / "file" / "x"), "Cannot create directory"),
         ],

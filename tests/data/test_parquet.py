@@ -82,7 +82,7 @@ class TestReadParquet:
         return tmp_path
 
     def test_columns_and_paths(self, files: Path) -> None:
-        rows = skate.data.read_parquet(str(files), columns=["a"], include_paths=True)
+        rows = skate.data.read_parquet(str(files), columns="a", include_paths=True)
         assert rows.columns() == ["a", "path"]
         found = {row["a"]: row["path"] for row in rows.take_all()}
         assert found == {n: str(files / f"d{n}" / "f.parquet") for n in range(3)}

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("engine")
 @pytest.mark.engines("local")
 def test_a_misspelt_argument_of_a_write_is_named(tmp_path):
     rows = skate.data.range(3)
-    with pytest.raises(TypeError, match="no argument 'resum': did you mean 'resume'"):
+    with pytest.raises(TypeError, match="no parameter 'resum'; did you mean resume"):
         rows.write_parquet(str(tmp_path / "out"), resum=True)
     rows.write_parquet(str(tmp_path / "out"), compression="zstd")  # is for the format
 
@@ -140,23 +140,23 @@ def test_an_expression_of_another_type_is_named():
         ),
         (
             lambda: skate.data.read_json("a.json", read_options=ReadOptions(block_size=0)),
-            r"read_options\.block_size takes a number of at least 1; got 0",
+            r"read_options\.block_size takes a whole number of at least 1; got 0",
         ),
         (lambda: skate.data.range(cast("Any", "5")), "range takes a whole number; got '5'"),
         (
             lambda: skate.data.range_tensor(2, shape=cast("Any", 2)),
             r"range_tensor takes a shape.* shape=2",
         ),
-        (lambda: skate.data.range(3).take(-1), "take takes a number of at least 0; got -1"),
+        (lambda: skate.data.range(3).take(-1), "take takes a whole number of at least 0; got -1"),
         (
             lambda: skate.data.range(3).repartition(0),
             "num_blocks takes a whole number",
         ),
-        (lambda: skate.data.range(3).random_shuffle(seeed=1), "'seeed': did you mean seed"),
-        (lambda: skate.data.range(3).random_shuffle(num_cpu=1), "'num_cpu'.*Did you mean num_c"),
+        (lambda: skate.data.range(3).random_shuffle(seeed=1), "'seeed'; did you mean seed"),
+        (lambda: skate.data.range(3).random_shuffle(num_cpu=1), "'num_cpu'; did you mean num_c"),
         (
             lambda: skate.data.range(3).streaming_train_test_split(0.5, hash_colum="id"),
-            "'hash_colum': did you mean hash_column",
+            "'hash_colum'; did you mean hash_column",
         ),
         (lambda: skate.data.read_csv(cast("Any", 5)), "paths takes a path, .*got 5"),
         (lambda: skate.data.read_csv(cast("Any", None)), "paths takes a path, .*got None"),
@@ -192,7 +192,7 @@ def test_arguments_of_the_wrong_kind_are_named(make, message):
         (lambda ds, path: ds.write_numpy(path, column="ragged"), "column 'ragged' .* one shape"),
         (
             lambda ds, path: skate.data.read_csv(path, parse_dates=["x"]),  # type: ignore[call-arg]
-            "unknown .*parse_dates",
+            "no parameter 'parse_dates'",
         ),
     ],
 )

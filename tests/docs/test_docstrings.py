@@ -61,6 +61,30 @@ def test_every_parameter_is_described(module: str) -> None:
     assert missing == {}
 
 
+#: Whose other keywords go to libraries, of which newer versions have more.
+OPEN_ENDED = {f"skate.data.Dataset.write_{kind}" for kind in ("csv", "json", "orc", "parquet")}
+
+
+@pytest.mark.filterwarnings("ignore")  # of libraries about themselves
+def test_signatures_show_the_keywords_that_are_known() -> None:
+    """In place of the `**` that takes them."""
+    hidden = {
+        name
+        for module in MODULES
+        for name, thing in documented(module)
+        if any("Unpack" in text or text.startswith("**older") for text in _collecting(thing))
+    }
+    assert {name for name in hidden if "MaterializedDataset" not in name} == OPEN_ENDED
+
+
+def _collecting(thing: Any) -> list[str]:
+    """Return the parameters that take any keyword, as written."""
+    if inspect.isclass(thing):
+        return []
+    found = inspect.signature(thing).parameters.values()
+    return [str(parameter) for parameter in found if parameter.kind is parameter.VAR_KEYWORD]
+
+
 def _unnamed(thing: Any) -> list[str]:
     classes = inspect.getmro(thing) if inspect.isclass(thing) else ()
     constructors = [vars(each).get("__init__") for each in classes]

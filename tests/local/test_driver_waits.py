@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 import skate
-from skate._core import notices
+from skate._core import notices, places
+from skate._core.plain_errors import failing_plainly
 from skate.engine import current_engine
+from skate.engine.local.driver_waits import _user_place
 from skate.engine.sessions import own_session
 from skate.exceptions import GetTimeoutError
 from tests.support import Flag, eventually
@@ -116,6 +118,12 @@ def test_one_line(
         rf"{verb} \(.*test_driver_waits.py:\d+\) has waited \d+ s: {name} (runs in|waits) .*",
         lines[0],
     )
+
+
+def test_a_function_that_fails_plainly_is_called_by_its_name() -> None:
+    written: dict[str, Any] = {}
+    exec(compile("def fit(wait): return wait()", f"{places.PACKAGE}training.py", "exec"), written)
+    assert (failing_plainly(written["fit"])(_user_place) or "").startswith("fit() (")
 
 
 def test_awaits_leave_nothing(explaining: None) -> None:

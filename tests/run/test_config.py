@@ -131,7 +131,7 @@ def test_what_is_no_callback(wrong):
 def test_a_dict_is_a_configuration_and_unknown_names_are_named():
     assert as_config(ScalingConfig, {"num_workers": 2}).num_workers == 2
     assert as_config(ScalingConfig, None) == ScalingConfig()
-    with pytest.raises(ValueError, match=r"\['workers'\]"):
+    with pytest.raises(ValueError, match="no parameter 'workers'; did you mean num_workers"):
         as_config(ScalingConfig, {"workers": 2})
     with pytest.raises(TypeError, match="ScalingConfig"):
         as_config(ScalingConfig, 2)
@@ -190,5 +190,7 @@ def test_scaling_is_equal_if_it_asks_for_the_same() -> None:
 
 def test_what_is_no_configuration() -> None:
     for kind in (TypeError, ValueError):  # Ray raises the latter
-        with pytest.raises(kind, match="expected a RunConfig or a dict; got str"):
+        with pytest.raises(
+            kind, match="expected a RunConfig or a dict of its parameters; got str"
+        ):
             as_config(RunConfig, "invalid")

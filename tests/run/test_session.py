@@ -43,7 +43,6 @@ CHECKPOINT = Checkpoint.from_dict({})
         (({"loss": 1},), {}, {"loss": 1}),
         ((), {"metrics": {"loss": 1}}, {"loss": 1}),
         ((), {"loss": 1, "metrics": 2}, {"loss": 1, "metrics": 2}),
-        (({"a": 1},), {"b": 2}, {"a": 1, "b": 2}),
         ((0.5,), {}, {"_metric": 0.5}),
         ((np.float32(0.5),), {}, {"_metric": 0.5}),
         ((None,), {"loss": 1}, {"loss": 1}),
@@ -52,6 +51,16 @@ CHECKPOINT = Checkpoint.from_dict({})
 )
 def test_spellings_of_metrics(args, kwargs, metrics):
     assert read_report(args, kwargs).metrics == metrics
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs"),
+    [(({"a": 1},), {"chekpoint": None}), ((), {"metrics": {"a": 1}, "chekpoint": None})],
+)
+def test_what_is_beside_a_dict_of_metrics_is_no_metric(session, args, kwargs):
+    with pytest.raises(TypeError, match="'chekpoint'; did you mean checkpoint"):
+        report(*args, **kwargs)
+    assert not session.reports
 
 
 def test_numbers_are_reported_without_what_they_were_computed_from(session):

@@ -182,7 +182,9 @@ def _drop_engine_frames(
     if isinstance(exc, TaskError):
         frames = _up_to_the_call(frames)
     users = [frame for frame in frames if not frame.filename.startswith(_PACKAGE)]
-    libraries = [frame for frame in frames if not _is_engine_frame(frame.filename)]
+    # An error of a class of ours is about what the user did, and says it.
+    ours = type(exc).__module__.startswith("skate.")
+    libraries = [f for f in frames if not ours and not _is_engine_frame(f.filename)]
     report.stack[:] = users or libraries[-_MOST_LIBRARY_FRAMES:]
     _drop_engine_frames(report.__cause__, exc.__cause__)
     _drop_engine_frames(report.__context__, exc.__context__)

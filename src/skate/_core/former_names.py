@@ -38,6 +38,7 @@ FORMER: dict[str, str] = {
     "data.datasource.FileExtensionFilter": _FILES,
     "data.datasource.FileMetadataProvider": _FILES,
     "data.datasource.ParquetMetadataProvider": _FILES,
+    "data.from_list": "write data.from_items()",
     "data.from_mars": "Mars is no longer kept up; write from_pandas() of its frames",
     "data.from_modin": "write from_pandas(frame.modin.to_pandas())",
     "data.from_spark": "write from_arrow(frame.toArrow()), or read_parquet what Spark has written",

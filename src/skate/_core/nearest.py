@@ -6,20 +6,29 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 
-def nearest_names(
-    name: str, allowed: Iterable[str], count: int = 3, likeness: float = 0.6
-) -> list[str]:
-    """Return the allowed names that look most like `name`; a `likeness` of 1 is equality."""
+def nearest_names(name: str, allowed: Iterable[str], count: int = 3) -> list[str]:
+    """Return the allowed names that look most like `name`."""
     import difflib
 
-    return difflib.get_close_matches(name, list(allowed), n=count, cutoff=likeness)
+    return difflib.get_close_matches(name, list(allowed), n=count)
 
 
-def unknown_parameter(function: str, name: str, known: Iterable[str]) -> TypeError:
-    """Return the error of a function that was given something which it does not have."""
+def unknown_parameter(
+    function: str, name: str, known: Iterable[str], also: Iterable[str] = ()
+) -> TypeError:
+    """Return the error of a function that was given something which it does not have.
+
+    Args:
+        function: Its name.
+        name: What it was given.
+        known: What it has; names with an underscore are not told.
+        also: What it takes as well, and is told only where `name` is misspelt.
+    """
     public = [each for each in known if each != "self" and not each.startswith("_")]
-    near = nearest_names(name, public)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(public)}"
+    near = nearest_names(name, dict.fromkeys([*public, *also]))
+    hint = (
+        f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(public) or 'none'}"
+    )
     return TypeError(f"{function}() has no parameter {name!r}; {hint}")
 
 

@@ -53,16 +53,20 @@ def _attribute(home: str, name: str) -> Any:
     return getattr(module, name) if name else module
 
 
+#: What installs the packages that a library needs.
+_EXTRAS = {**{name: name for name in ("data", "train", "tune", "serve")}, "predict": "train"}
+
+
 def _with_remedy(error: ModuleNotFoundError, home: str) -> ModuleNotFoundError:
     """Return the error of a library whose own packages are not all there, with our extra."""
-    package, library = (error.name or "").partition(".")[0], home.split(".")[1:2]
-    if package == "skate" or library not in (["data"], ["train"], ["tune"], ["serve"]):
+    package, library = (error.name or "").partition(".")[0], f"{home}.".split(".")[1]
+    if package == "skate" or library not in _EXTRAS:
         return error
     from skate._core.optional_imports import install_command
 
     text = (
-        f"skate.{library[0]} needs the package {package!r}, which is not installed: "
-        f"{install_command(library[0])}"
+        f"skate.{library} needs the package {package!r}, which is not installed: "
+        f"{install_command(_EXTRAS[library])}"
     )
     return ModuleNotFoundError(text, name=error.name)
 
@@ -84,7 +88,8 @@ def _missing(module: str, name: str) -> str:
     from skate._core.former_names import no_such_name
     from skate._paths import homes
 
-    return no_such_name(module.partition(".")[2], name, homes(module))
+    known = [*homes(module), *(each for each in vars(sys.modules[module]) if each[0] != "_")]
+    return no_such_name(module.partition(".")[2], name, known)
 
 
 def name_publicly(path: str, *things: type) -> None:

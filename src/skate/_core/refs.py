@@ -438,8 +438,10 @@ def _needs_the_value(symbol: str) -> Callable[[object, object], NoReturn]:
     return refuse
 
 
-def _no_result(ref: object) -> NoReturn:
-    raise AttributeError(f"'ObjectRef' object has no attribute 'result': {_ONLY_REFERS}")
+def _no_attribute(ref: object, name: str) -> NoReturn:
+    # Without the object, as Python would add a suggestion of its own to ours.
+    text = f"'ObjectRef' object has no attribute {name!r}: {_ONLY_REFERS}"
+    raise AttributeError(text, name=name, obj=None)
 
 
 def _no_item(ref: object, key: object) -> NoReturn:
@@ -454,7 +456,7 @@ for _name, _symbol in _SYMBOLS.items():
     setattr(ObjectRef, f"__{_name}__", _needs_the_value(_symbol))
     if _name not in _ORDERS:
         setattr(ObjectRef, f"__r{_name}__", _needs_the_value(_symbol))
-setattr(ObjectRef, "result", property(_no_result))  # noqa: B010
+setattr(ObjectRef, "__getattr__", _no_attribute)  # noqa: B010
 setattr(ObjectRef, "__getitem__", _no_item)  # noqa: B010
 
 

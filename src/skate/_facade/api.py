@@ -317,8 +317,8 @@ def wait(
         num_returns = whole_number("num_returns", num_returns)
     if not 1 <= num_returns <= len(ray_waitables):
         raise ValueError(
-            f"num_returns takes 1 to {len(ray_waitables)}, the number of references; "
-            f"got {num_returns}"
+            f"num_returns takes a number from 1 to {len(ray_waitables)}, as many as there are "
+            f"references; got {num_returns}"
         )
     engine = _engine._current or engine_of(_reference_of(ray_waitables[0]))
     try:
@@ -385,6 +385,7 @@ def cancel(
         raise TypeError(
             f"cancel() takes an ObjectRef or ObjectRefGenerator; got {shown(ray_waitable)}"
             + ("; end an actor with kill()" if isinstance(ray_waitable, ActorHandle) else "")
+            + ("; cancel one after the other" if isinstance(ray_waitable, (list, tuple)) else "")
         )
     engine_of(ref).cancel(ref, force, recursive)
 
@@ -422,7 +423,12 @@ def kill(actor: ActorHandle[Any] | Actor, *, no_restart: bool = True) -> None:
     if not isinstance(actor, ActorHandle):
         check_may_begin()
         raise ValueError(
-            f"kill() takes the handle of an actor; got {shown(actor)}; end a task with cancel()"
+            f"kill() takes the handle of an actor; got {shown(actor)}; "
+            + (
+                f"the actor of that name is get_actor({actor!r})"
+                if isinstance(actor, str)
+                else "end a task with cancel()"
+            )
         )
     engine_of_actor().kill(actor._ref, no_restart)
 

@@ -377,8 +377,9 @@ def _check_without_effect(given: dict[str, Any]) -> None:
                 raise UnknownInitParameterError(
                     "init() has no parameter 'redis_address': write address="
                 )
-            known = [*(init.__kwdefaults__ or ()), *_WITHOUT_EFFECT]
-            raise UnknownInitParameterError(str(unknown_parameter("init", name, known)))
+            known = init.__kwdefaults__ or ()
+            error = unknown_parameter("init", name, known, also=_WITHOUT_EFFECT)
+            raise UnknownInitParameterError(str(error))
         allowed = _WITHOUT_EFFECT[name]
         if ... not in allowed and value not in allowed:
             raise ValueError(

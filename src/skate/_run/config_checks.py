@@ -8,7 +8,7 @@ from dataclasses import MISSING, Field, fields
 from numbers import Integral
 from typing import Any, ClassVar, TypeVar
 
-from skate._core.nearest import SpelledOut
+from skate._core.nearest import SpelledOut, unknown_parameter
 from skate._core.optional_imports import ray_is_skate
 
 STORAGE_VARIABLE = "SKATE_STORAGE"
@@ -54,12 +54,13 @@ def as_config(cls: type[AnyConfig], value: object) -> AnyConfig:
         return value
     if isinstance(value, Mapping):
         known = [f.name for f in fields(cls)]  # type: ignore[arg-type]
-        unknown = [name for name in value if name not in known]
-        if unknown:
-            raise ValueError(f"{cls.__name__} has no {unknown}; it has {known}")
+        for name in value:
+            if name not in known:
+                raise ValueError(str(unknown_parameter(cls.__name__, name, known)))
         return cls(**value)
     raise WrongKindError(
-        f"expected a {cls.__name__} or a dict; got {type(value).__name__}: {value!r}"
+        f"expected a {cls.__name__} or a dict of its parameters; got {type(value).__name__}: "
+        f"{value!r}"
     )
 
 

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any
 
 from skate._core.enumerations import looked_up_by_value
+from skate._core.nearest import unknown_parameter
 from skate._run.checkpoint import Checkpoint
 from skate._run.config_checks import check_folder_name
 from skate._run.types import MetricsLike, ResultRow
@@ -106,15 +107,16 @@ def _check_no_metric_is_a_checkpoint(given: dict[str, object]) -> None:
 
 
 def _metrics(args: tuple[object, ...], rest: dict[str, object]) -> ResultRow:
-    if not args and set(rest) == {"metrics"} and isinstance(rest["metrics"], Mapping):
-        return dict(rest["metrics"])
-    if not args:
-        return rest
-    first = args[0]
+    if args:
+        first = args[0]
+    else:  # a metric of that name is no dict
+        first = rest.pop("metrics") if isinstance(rest.get("metrics"), Mapping) else None
     if first is None:
         return rest
     if isinstance(first, Mapping):
-        return {**first, **rest}
+        for name in rest:
+            raise unknown_parameter("report", name, ("metrics", "checkpoint", *_OPTIONS))
+        return dict(first)
     if isinstance(first, (int, float)) or hasattr(first, "item"):
         return {DEFAULT_METRIC: first, **rest}
     raise TypeError(

@@ -242,8 +242,10 @@ def _check_amounts(parameter: str, given: object) -> None:
     amounts = given.values() if isinstance(given, dict) and "grid_search" not in given else ()
     right = all(_is_search_space(amount) or _is_amount(amount) for amount in amounts)
     if not isinstance(given, dict) or not right:
+        meant = isinstance(given, int) and parameter == "trainer_resources"  # which comes first
+        hint = f"; write num_workers={given}" if meant else ""
         raise TypeError(
-            f"{parameter} is a dict of amounts by name, as in {{'CPU': 2}}; got {given!r}"
+            f"{parameter} is a dict of amounts by name, as in {{'CPU': 2}}; got {given!r}{hint}"
         )
 
 

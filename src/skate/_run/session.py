@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from skate._core.signature import shown_as
+from skate._core.signature import showing_keywords, shown_as
 from skate._run.checkpoint import Checkpoint
 from skate._run.context import SessionInfo, TrainContext
 from skate._run.reporting import CheckpointUploadMode, Report, read_report
@@ -159,6 +159,7 @@ def acting(caller: str) -> RunSession:
 # -- what users call ------------------------------------------------------------------------------
 
 
+@showing_keywords(())  # older spellings are for checkers, not for new programs
 def _todays_report(
     metrics: MetricsLike | None = None,
     checkpoint: Checkpoint | None = None,
@@ -180,10 +181,10 @@ def report(*args: object, **kwargs: object) -> None:
     it returns when all workers are here and the checkpoint is in the run's folder for good.
 
     Args:
-        *args: `metrics`, and perhaps `checkpoint`.
-        **kwargs: These by name, and what else there is of the following.
+        *args: The first two of the following.
+        **kwargs: Any of the following.
         metrics: Numbers and other values by name, as in `report({"loss": 0.1})`. Earlier Rays took
-            them as arguments, `report(loss=0.1)`, which is accepted too.
+            them as arguments, `report(loss=0.1)`, which is accepted too, but not both at once.
         checkpoint: What a run, or a trial, can go on from.
         checkpoint_dir_name: The name of its folder in the run's; by default its number.
         checkpoint_upload_mode: How it gets there; see `CheckpointUploadMode`.

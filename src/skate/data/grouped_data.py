@@ -343,7 +343,7 @@ class GroupedData:
             groups = Repartition((groups,), self._blocks)
         return rows._with(groups)
 
-    @showing_keywords(STEP, open_ended=True)
+    @showing_keywords(STEP)
     def map_groups(
         self,
         fn: Callable[..., object] | type[object],
@@ -392,7 +392,7 @@ class GroupedData:
             step, step.name, udf, compute, concurrency, remote_args
         )
 
-    @showing_keywords(STEP, open_ended=True)
+    @showing_keywords(STEP)
     def with_column(
         self, column_name: str, expr: Expr, **remote_args: Unpack[StepKeywords]
     ) -> Dataset:

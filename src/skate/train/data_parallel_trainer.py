@@ -12,6 +12,8 @@ import cloudpickle
 
 from skate._core import notices
 from skate._core.errors import without_own_frames
+from skate._core.nearest import unknown_parameter
+from skate._core.signature import showing_keywords
 from skate._run.checkpoint import Checkpoint
 from skate._run.config import CheckpointConfig, FailureConfig, RunConfig
 from skate._run.config_checks import as_config
@@ -234,6 +236,12 @@ class DataParallelTrainer(BaseTrainer):
         return signed_pickle({"kept": kept, "dataset_names": sorted(self.datasets)})
 
     @classmethod
+    @showing_keywords(
+        {
+            **dict.fromkeys(_kept[2:], "Replaces what was kept."),
+            "datasets": "Again, as they are not kept.",
+        }
+    )
     def restore(
         cls: type[AnyTrainer],
         path: str | os.PathLike[str],
@@ -291,11 +299,9 @@ class DataParallelTrainer(BaseTrainer):
         own = {*cls._kept, "datasets"}
         parameters = inspect.signature(cls.__init__).parameters
         theirs = {name for name in parameters if name.endswith("_config")} - own
-        unknown = sorted(set(given) - own - theirs)
-        if unknown:
-            raise TypeError(
-                f"{cls.__name__}.restore has no {unknown}; it has {sorted(own | theirs)}"
-            )
+        for name in given:
+            if name not in own | theirs:
+                raise unknown_parameter(f"{cls.__name__}.restore", name, sorted(own | theirs))
         return {
             "backend_config" if name in theirs else name: value
             for name, value in given.items()

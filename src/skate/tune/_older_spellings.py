@@ -74,20 +74,20 @@ def in_todays_words(today: Mapping[str, Any], older: Mapping[str, object]) -> di
     }
 
 
-def trainable_of(trainable: object, older: Mapping[str, object]) -> object:
+def trainable_of(trainable: object, older: Mapping[str, object], known: Iterable[str]) -> object:
     """Return the trainable that `Tuner.restore` was given, under today's name or the earlier one.
 
     Args:
         trainable: Today's argument.
         older: What was given besides.
+        known: The names of today's arguments.
 
     Raises:
         TypeError: For an argument that no Ray ever had.
     """
-    known = ("overwrite_trainable", "trainable", "param_space", "storage_filesystem")
     for name in older:
         if name != "overwrite_trainable":
-            raise unknown_parameter("Tuner.restore", name, known)
+            raise unknown_parameter("Tuner.restore", name, known, also=["overwrite_trainable"])
     return trainable if trainable is not None else older.get("overwrite_trainable")
 
 
@@ -145,7 +145,8 @@ def _check(older: Mapping[str, object], known: Iterable[str]) -> None:
         if name in _REWRITTEN:
             continue
         if name not in _WITHOUT_EFFECT:
-            raise unknown_parameter("tune.run", name, [*known, *_REWRITTEN, *_WITHOUT_EFFECT])
+            also = (*_REWRITTEN, *_WITHOUT_EFFECT)
+            raise unknown_parameter("tune.run", name, known, also)
         allowed = _WITHOUT_EFFECT[name]
         if ... not in allowed and value not in allowed:
             raise ValueError(

@@ -13,6 +13,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from skate._core.plain_errors import failing_plainly
+from skate._core.signature import showing_keywords
 from skate._run.callbacks import Callback
 from skate._run.config import CheckpointConfig, FailureConfig, RunConfig, SyncConfig
 from skate._run.config_checks import default_storage_path
@@ -48,6 +49,7 @@ _RESUME = {
 
 
 @failing_plainly
+@showing_keywords(())  # older names are not for new programs
 def run(
     run_or_experiment: object,
     *,

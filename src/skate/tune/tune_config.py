@@ -9,6 +9,7 @@ from enum import Enum
 from numbers import Real
 from typing import Any
 
+from skate._core.argument_checks import wrong_type
 from skate._core.nearest import SpelledOut
 from skate._run.config_checks import check_whole
 
@@ -67,11 +68,18 @@ class TuneConfig(SpelledOut):
     def __post_init__(self) -> None:
         if self.mode not in (None, "min", "max"):
             raise ValueError(f"mode takes 'min' or 'max'; got {self.mode!r}")
+        if self.metric is not None and not isinstance(self.metric, str):
+            allowed = "the name of one metric; a searcher, as OptunaSearch, may be given several"
+            raise wrong_type("metric", self.metric, allowed)
         check_whole("num_samples", self.num_samples, -1, ", -1 is without end")
         if self.max_concurrent_trials is not None:
             check_whole("max_concurrent_trials", self.max_concurrent_trials, 0, ", 0 is no limit")
         if self.seed is not None:
             check_whole("seed", self.seed, 0)
+        if not isinstance(self.time_budget_s, (Real, datetime.timedelta, type(None))):
+            raise wrong_type(
+                "time_budget_s", self.time_budget_s, "a number of seconds, or a timedelta"
+            )
         timeout = self.trial_timeout
         if timeout is not None and (not isinstance(timeout, Real) or not timeout > 0):
             raise ValueError(f"trial_timeout takes a number of seconds above 0; got {timeout!r}")

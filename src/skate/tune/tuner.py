@@ -6,11 +6,13 @@ import logging
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from inspect import signature
 from typing import Any
 
 from skate._core.nearest import SpelledOut
 from skate._core.plain_errors import failing_plainly
 from skate._core.serialization import dumps
+from skate._core.signature import showing_keywords
 from skate._run.config import RunConfig
 from skate._run.config_checks import as_config, default_storage_path
 from skate._run.errors import NothingToRestoreError
@@ -222,6 +224,7 @@ class Tuner(SpelledOut):
 
     @classmethod
     @failing_plainly
+    @showing_keywords(())  # older names are not for new programs
     def restore(
         cls,
         path: object,
@@ -260,7 +263,7 @@ class Tuner(SpelledOut):
             UntrustedPickleError: If it is the search of somebody else, and that is not allowed.
             LostDataError: If it used objects that are gone, which must be given again.
         """
-        trainable = trainable_of(trainable, older)
+        trainable = trainable_of(trainable, older, signature(cls.restore).parameters)
         storage = Storage.at(path, storage_filesystem)
         if not storage.exists(TUNER_FILE):
             raise NothingToRestoreError(

@@ -7,8 +7,16 @@ from typing import Any
 
 import skate
 from skate._core.argument_checks import whole_number, wrong_type
+from skate._core.nearest import unknown_parameter
+from skate._core.signature import showing_keywords
+
+_OF_WAIT = {
+    "timeout": "Seconds after which GetTimeoutError is raised when nothing becomes ready.",
+    "fetch_local": "As in `skate.wait`: without effect.",
+}
 
 
+@showing_keywords(_OF_WAIT)
 def as_completed(
     refs: Sequence[object], *, chunk_size: int = 1, yield_obj_refs: bool = False, **kwargs: object
 ) -> Iterator[Any]:
@@ -36,6 +44,7 @@ def as_completed(
     return _completed(list(refs), chunk_size, yield_obj_refs, kwargs)
 
 
+@showing_keywords(_OF_WAIT)
 def map_unordered(
     fn: object,
     items: Iterable[object],
@@ -120,3 +129,6 @@ def _check(chunk_size: int, kwargs: dict[str, Any]) -> None:
     whole_number("chunk_size", chunk_size)
     if "num_returns" in kwargs:
         raise ValueError("num_returns is not taken here: use chunk_size")
+    for name in kwargs:
+        if name not in _OF_WAIT:
+            raise unknown_parameter("wait", name, _OF_WAIT)

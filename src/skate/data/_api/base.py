@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from inspect import signature
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 import skate
-from skate._core.argument_checks import whole_number, wrong_type
-from skate._core.nearest import nearest_names
+from skate._core.argument_checks import whole_number, wrong_type, wrong_value
+from skate._core.nearest import unknown_parameter
+from skate._core.options import OPTIONS
 from skate.data._api.iterating import Iterating
 from skate.data._arrow.blocks import Block, check_columns
 from skate.data._early_start import expect_tasks
@@ -144,13 +147,11 @@ class Core(Iterating):
         actors."""
         options = _worker_options(remote_args or {})
         chosen = None
+        _check_known_names(label, options)
         if udf is not None:
             chosen = choose_compute(compute, concurrency, udf.is_class, udf.name)
             expect_tasks(*self._modules_of_sources(), *getattr(step, "imports", ()))
-            try:
-                check_place(options, isinstance(chosen, ActorPoolStrategy))
-            except ValueError as error:
-                raise (_misspelt(label, options) or error) from None
+            check_place(options, isinstance(chosen, ActorPoolStrategy))
         elif compute is not None or concurrency is not None or options:
             chosen = choose_compute(compute, concurrency, False, label)
         node = plan.Map(
@@ -192,11 +193,12 @@ def check_blocks(name: str, number: int) -> None:
 
 
 def check_least(name: str, number: int, least: int) -> None:
-    """Raise for a number that is too small, or none."""
+    """Raise for a number that is too small, not whole, or none."""
+    allowed = f"a whole number of at least {least}"
     if not isinstance(number, Real):
-        raise wrong_type(name, number, f"a number of at least {least}")
-    if number < least:
-        raise ValueError(f"{name} takes a number of at least {least}; got {number}")
+        raise wrong_type(name, number, allowed)
+    if number < least or not float(number).is_integer():
+        raise wrong_value(name, number, allowed)
 
 
 def given_options(remote_args: Mapping[str, object]) -> dict[str, Any]:
@@ -222,33 +224,37 @@ def check_place(options: dict[str, Any], actors: bool = False) -> None:
         skate.remote(_nothing).options(**options)
 
 
-_OF_MAPS = (
-    "batch_format", "batch_size", "compute", "concurrency", "fn_args", "fn_constructor_args",
-    "fn_constructor_kwargs", "fn_kwargs", "zero_copy_batch",
-)  # fmt: skip
+def _check_known_names(label: str, options: Iterable[str]) -> None:
+    """Raise for a name that is neither an argument of the method nor an option of tasks or actors.
 
+    Args:
+        label: Of a step, as `MapBatches(fn)`, whose method has that name in small letters.
+        options: What the method was given besides its arguments.
+    """
+    unknown = [name for name in options if name not in OPTIONS]
+    if not unknown:
+        return
+    from skate.data.dataset import Dataset
+    from skate.data.grouped_data import GroupedData
 
-def _misspelt(label: str, options: dict[str, object]) -> ValueError | None:
-    """Return the error for an option that looks like an argument of maps, if one does."""
-    for name in options:
-        for meant in nearest_names(name, _OF_MAPS, 1):
-            return ValueError(f"{label} has no argument {name!r}: did you mean {meant!r}?")
-    return None
+    method = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", label.partition("(")[0]).lower()
+    owner = Dataset if hasattr(Dataset, method) else GroupedData
+    known = signature(getattr(owner, method)).parameters
+    batched = signature(Dataset.map_batches).parameters
+    for name in unknown:
+        if name in batched and name not in known:
+            raise ValueError(f"{method}() has no parameter {name!r}, but map_batches() has one")
+        raise ValueError(str(unknown_parameter(method, name, known)))
 
 
 def check_unused(method: str, own: Sequence[str], remote_args: dict[str, object]) -> None:
     """Raise for options that a method, which needs none, was given but tasks do not know either:
     they may be misspelt arguments of its own."""
-    for name, value in given_options(remote_args).items():
-        try:
-            check_place({name: value})
-        except ValueError:
-            for meant in nearest_names(name, own, 1):
-                raise ValueError(
-                    f"{method} has no argument {name!r}: did you mean {meant}? It takes "
-                    f"{', '.join(own)} and options of tasks"
-                ) from None
-            raise
+    options = given_options(remote_args)
+    for name in options:
+        if name not in OPTIONS:
+            raise ValueError(str(unknown_parameter(method, name, own, also=OPTIONS)))
+    check_place(options)
 
 
 class _Anything:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from numbers import Integral
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from skate._core.argument_checks import wrong_type
 from skate._core.plain_errors import methods_failing_plainly
 from skate.data._api.base import check_blocks, check_unused
 from skate.data._api.consuming import Consuming
@@ -79,6 +81,8 @@ class Splitting(Consuming):
             [2, 3, 5]
         """
         ordered = list(indices)
+        if not all(isinstance(index, Integral) for index in ordered):
+            raise wrong_type("indices", indices, "a list of whole numbers")
         if not ordered or ordered != sorted(ordered) or ordered[0] < 0:
             raise ValueError(
                 "indices must be sorted, and positive or 0, and there must be one at least; "

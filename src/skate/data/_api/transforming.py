@@ -55,7 +55,7 @@ Keywords = dict[str, Any] | None
 class Transforming(Core):
     """Lazy: nothing runs until rows are asked for."""
 
-    @showing_keywords(STEP, open_ended=True)
+    @showing_keywords(STEP)
     def map(
         self,
         fn: RowFunction,
@@ -93,7 +93,7 @@ class Transforming(Core):
             step, step.name, udf, compute, concurrency, remote_args, keeps_rows=True
         )
 
-    @showing_keywords(STEP, open_ended=True)
+    @showing_keywords(STEP)
     def map_batches(
         self,
         fn: BatchFunction,
@@ -166,7 +166,7 @@ class Transforming(Core):
             min_rows=batch_size or 0, keeps_rows=not udf_modifying_row_count,
         )  # fmt: skip
 
-    @showing_keywords(STEP, open_ended=True)
+    @showing_keywords(STEP)
     def flat_map(
         self,
         fn: RowFunction,
@@ -201,7 +201,7 @@ class Transforming(Core):
         step = FlatMapRows(udf, f"FlatMap({udf.name})", self._context.has_plain_rows())
         return self._mapped(step, step.name, udf, compute, concurrency, remote_args)
 
-    @showing_keywords(STEP, open_ended=True)
+    @showing_keywords(STEP)
     def filter(
         self,
         fn: RowFunction | None = None,
@@ -264,7 +264,7 @@ class Transforming(Core):
 
     # -- columns --------------------------------------------------------------------------------
 
-    @showing_keywords(STEP, open_ended=True)
+    @showing_keywords(STEP)
     def add_column(
         self,
         col: str,
@@ -304,7 +304,7 @@ class Transforming(Core):
             **remote_args,
         )
 
-    @showing_keywords(STEP, open_ended=True)
+    @showing_keywords(STEP)
     def drop_columns(
         self, cols: str | Sequence[str], *, compute: object = None, concurrency: object = None,
         **remote_args: Unpack[StepKeywords],
@@ -331,7 +331,7 @@ class Transforming(Core):
             DropColumns(names), label, None, compute, concurrency, remote_args, keeps_rows=True
         )
 
-    @showing_keywords(STEP, open_ended=True)
+    @showing_keywords(STEP)
     def select_columns(
         self, cols: str | Sequence[str], *, compute: object = None, concurrency: object = None,
         **remote_args: Unpack[StepKeywords],
@@ -354,7 +354,7 @@ class Transforming(Core):
             SelectColumns(names), label, None, compute, concurrency, remote_args, keeps_rows=True
         )
 
-    @showing_keywords(STEP, open_ended=True)
+    @showing_keywords(STEP)
     def rename_columns(
         self, names: Mapping[str, str] | Sequence[str], *, concurrency: object = None,
         **remote_args: Unpack[StepKeywords],
@@ -381,7 +381,7 @@ class Transforming(Core):
             step, "RenameColumns", None, None, concurrency, remote_args, keeps_rows=True
         )
 
-    @showing_keywords(STEP, open_ended=True)
+    @showing_keywords(STEP)
     def with_column(
         self,
         column_name: str,
@@ -405,7 +405,7 @@ class Transforming(Core):
         """
         return self._with_columns({column_name: expr}, compute, remote_args)
 
-    @showing_keywords(STEP, open_ended=True)
+    @showing_keywords(STEP)
     def with_columns(
         self,
         exprs: Mapping[str, Expr] | Expr | Sequence[Expr] | None = None,

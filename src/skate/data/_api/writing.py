@@ -9,11 +9,13 @@ import io
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from inspect import signature
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
 
-from skate._core.nearest import nearest_names
+from skate._core.argument_checks import unknown_names
+from skate._core.nearest import unknown_parameter
 from skate._core.optional_imports import try_import
 from skate._core.plain_errors import methods_failing_plainly
 from skate._core.signature import showing_keywords
@@ -414,6 +416,7 @@ class Writing(Consuming):
         self, files: _FileOptions, extension: str, write: Write, split: Split | None = None
     ) -> None:
         split = split or partial(_by_folder, files.names_for(extension), None, hive_folder)
+        self._check_keywords(f"write_{extension}", files.rest, write)
         if files.resume:
             warn_without_ids(self._context, _RESUMED)
             output = FileOutput(files.folder, write, split, files.most, files.stream)
@@ -434,6 +437,19 @@ class Writing(Consuming):
         with folder.replacing(run.file_by_file):
             write_in_order(files.cut(self._blocks_of(run)), one, files.concurrency)
         run.finish()
+
+    def _check_keywords(self, method: str, rest: Iterable[str], write: Write) -> None:
+        """Raise for keywords that neither a method nor the library that writes knows; newer
+        versions of that may know more than we, so that it is asked, with one row."""
+        if not rest:
+            return
+        known = [*signature(getattr(self, method)).parameters][:-1]  # without **options
+        for name in rest:
+            if name not in known:
+                try:
+                    write(pa.table({"x": [1]}), io.BytesIO(), "0")
+                except TypeError:
+                    raise unknown_parameter(method, name, known) from None
 
 
 def _written_to(write: Write, block: Block, number: str, file: object) -> None:
@@ -477,7 +493,6 @@ class _FileOptions:
             more = take(name, None)
             if more is not None:
                 given.update(more())
-        _check_misspelt(given)
         self.rest = given
 
     def names_for(self, extension: str) -> FilenameProvider:
@@ -488,14 +503,7 @@ class _FileOptions:
 
     def nothing_left(self) -> None:
         if self.rest:
-            raise TypeError(f"unknown arguments {sorted(self.rest)}")
-
-
-def _check_misspelt(rest: dict[str, object]) -> None:
-    """Raise for what is for the writer of the format, but all but equal to an argument of ours."""
-    for name in rest:
-        for meant in nearest_names(name, WriteKeywords.__annotations__, 1, likeness=0.85):
-            raise TypeError(f"writes of files have no argument {name!r}: did you mean {meant!r}?")
+            raise unknown_names("a write of files", self.rest, WriteKeywords.__annotations__)
 
 
 def _check_rows(least: int | None, most: int | None) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from copy import copy
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skate._core.argument_checks import wrong_type, wrong_value
 from skate._core.optional_imports import try_import
 from skate.data._arrow.blocks import (
     Batch,
@@ -29,8 +31,11 @@ if TYPE_CHECKING:
 
 
 def check_batch_size(batch_size: int | None) -> None:
+    allowed = "a number of at least 1, or None"
+    if batch_size is not None and not isinstance(batch_size, Real):
+        raise wrong_type("batch_size", batch_size, allowed)
     if batch_size is not None and batch_size < 1:
-        raise ValueError(f"batch_size takes a number of at least 1, or None; got {batch_size}")
+        raise wrong_value("batch_size", batch_size, allowed)
 
 
 def pieces(

@@ -11,6 +11,7 @@ from contextvars import copy_context
 from itertools import count, islice
 from typing import Any
 
+from skate._core.argument_checks import wrong_type
 from skate._core.errors import add_note
 from skate.data._execution.udf_retries import Retries
 
@@ -32,6 +33,9 @@ class UserFunction:
             raise FunctionTypeError(
                 f"fn must be a UserDefinedFunction: a function or a class; got {fn!r}"
             )
+        for name, given in (("fn_args", args), ("fn_constructor_args", constructor_args)):
+            if not isinstance(given, (Iterable, type(None))):
+                raise wrong_type(name, given, "a list or tuple of arguments")
         self.fn = fn
         self.is_class: bool = inspect.isclass(fn)
         if inspect.isclass(fn) and not any("__call__" in vars(each) for each in fn.__mro__):

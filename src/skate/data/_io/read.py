@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from skate._core.argument_checks import wrong_type
+from skate._core.nearest import unknown_parameter
 from skate._core.plain_errors import failing_plainly
 from skate._core.signature import showing_keywords
 from skate.data._api.base import blocks_wanted, check_least, given_options, tasks_wanted
@@ -51,6 +53,12 @@ JSON_EXTENSIONS = tuple(
 IMAGE_EXTENSIONS = ("png", "jpg", "jpeg", "tif", "tiff", "bmp", "gif", "webp")
 
 
+_FOR_PANDAS_USERS = (
+    "; what pandas calls sep and dtype are parse_options=pyarrow.csv.ParseOptions(delimiter=...) "
+    "and convert_options=pyarrow.csv.ConvertOptions(column_types=...)"
+)
+
+
 Given = dict[str, Any]  # what was given by name, of which each takes its part
 
 
@@ -78,18 +86,20 @@ def dataset_of(source: Source, given: Given) -> Dataset:
     """Make the dataset of a source; what is left of the keywords is unknown to the reader."""
     settings = _taken(given, PLAN)
     remote = given_options({**(settings.get("ray_remote_args") or {}), **_taken(given, REMOTE)})
-    if given:
-        known = sorted((*FILES, *PLAN, *REMOTE))
-        raise TypeError(
-            f"unknown arguments {sorted(given)}; there are {known}, and those of the library that "
-            "parses; of pyarrow, parse_options=pyarrow.csv.ParseOptions(delimiter=...), "
-            "convert_options=pyarrow.csv.ConvertOptions(column_types=...) and the like"
-        )
+    for name in given:
+        raise _unknown(source, name)
     if source.runs_python:
         expect_tasks(type(source).__module__, *source.imports)
     blocks = blocks_wanted(settings.get("parallelism", -1), settings.get("override_num_blocks"))
     concurrency = tasks_wanted(settings.get("concurrency"))
     return Dataset(plan.Read(source, blocks, concurrency, tuple(remote.items())))
+
+
+def _unknown(source: Source, name: str) -> TypeError:
+    """Return the error for a keyword that a reader does not have."""
+    reader = f"read_{source.name.removeprefix('Read').lower()}"
+    error = unknown_parameter(reader, name, (*FILES, *PLAN, *REMOTE))
+    return TypeError(f"{error}{_FOR_PANDAS_USERS}") if isinstance(source, CSVSource) else error
 
 
 def _left(given: Given, theirs: Sequence[str] | None = None) -> tuple[tuple[str, object], ...]:
@@ -116,7 +126,7 @@ def read_parquet(
 
     Args:
         paths: A file, a folder or several of them, on any file system.
-        columns: The columns that are read; None is all.
+        columns: The columns that are read, or the only one; None is all.
         schema: What types the columns have; None is what the files say.
         include_row_hash: Whether to add the column `row_hash`: a number for each row, of its file
             and its place there, the same in each read.
@@ -149,6 +159,7 @@ def read_parquet(
     arguments = _left(given)
     added = [ROW_HASH] if include_row_hash else []
     added += ["path"] if given.get("include_paths") else []
+    columns = _names(columns)
     chosen = tuple(dict.fromkeys([*columns, *added])) if columns is not None else None
     files = file_options(paths, given, partitioning=HIVE, usual_extensions=PARQUET_EXTENSIONS)
     # The filter may be about columns that are not wanted otherwise.
@@ -180,6 +191,13 @@ def _with_tensors(
         return dataset
     wanted = ((name, dtype, tuple(shape)) for name, (dtype, shape) in kinds.items())
     return dataset._mapped(TensorsOfBytes(tuple(wanted)), "TensorsOfBytes", keeps_rows=True)
+
+
+def _names(columns: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Return the names of columns; one that is given by itself is no list of letters."""
+    if columns is None:
+        return None
+    return (columns,) if isinstance(columns, str) else tuple(columns)
 
 
 def _matching(dataset: Dataset, wanted: object, columns: Sequence[str] | None) -> Dataset:
@@ -471,16 +489,15 @@ def read_orc(
 
     Args:
         paths: A file, a folder or several of them, on any file system.
-        columns: The columns that are read; None is all.
+        columns: The columns that are read, or the only one; None is all.
         **options: Those of `read_csv`, without others.
 
     Returns:
         A dataset of the rows, which are read when they are used.
     """
     given = dict(options)
-    chosen = tuple(columns) if columns is not None else None
     files = file_options(paths, given, usual_extensions=("orc",))
-    return dataset_of(ORCSource(files, chosen), given)
+    return dataset_of(ORCSource(files, _names(columns)), given)
 
 
 @showing_keywords(meanings(SourceKeywords))
@@ -521,6 +538,9 @@ def read_sql(
     given = dict(options)
     from skate.data.sources.sql import SQLSource
 
+    if not callable(connection_factory):
+        allowed = "a function that opens a connection, such as lambda: sqlite3.connect(path)"
+        raise wrong_type("connection_factory", connection_factory, allowed)
     source = SQLSource(sql, connection_factory, sql_params, shard_keys, shard_hash_fn)
     return dataset_of(source, given)
 

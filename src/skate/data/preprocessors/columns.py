@@ -176,7 +176,7 @@ class Concatenator(BuiltinPreprocessor):
         names = list(df.columns)
         wanted = names if self._takes_all else self.columns
         there = [name for name in wanted if name in names and name not in self.exclude]
-        if self.raise_if_missing:
+        if self.raise_if_missing or not there:
             check_columns([*self.columns, *self.exclude], names)
         parts = [self._part(df[name]) for name in there]
         joined = np.concatenate(parts, axis=1)

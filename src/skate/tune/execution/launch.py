@@ -290,7 +290,10 @@ def make_scheduler(given: object) -> TrialScheduler:
 
         return create_scheduler(given)
     if not isinstance(given, TrialScheduler):
-        raise TypeError(f"scheduler takes a TrialScheduler or a name; got {given!r}")
+        raise TypeError(
+            f"scheduler takes a TrialScheduler, as ASHAScheduler(), or a name, as 'asha'; got "
+            f"{given!r}"
+        )
     return given
 
 

@@ -39,6 +39,9 @@ class TrialScheduler(SavesState):
 
     _supports_buffered_results = True
 
+    def __init__(self) -> None:
+        """Take nothing; most of those that derive from it take settings."""
+
     @property
     def supports_buffered_results(self) -> bool:
         """Whether several results may come at once; here each comes when it is reported."""

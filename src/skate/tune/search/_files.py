@@ -6,13 +6,14 @@ import os
 from pathlib import Path
 from typing import Any
 
+from skate._core.nearest import SpelledOut
 from skate._run.folders import LocalFolder
 from skate._run.pickles import signed_pickle, unpickle
 
 State = dict[str, Any]  # attributes of a searcher or scheduler, by name
 
 
-class SavesState:
+class SavesState(SpelledOut):
     """The part of a searcher or scheduler that writes its state to a file, and reads it."""
 
     def _state_to_save(self) -> State:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from skate.engine.local.hub.resources import Allocation, Demand, ResourcePool, from_units, to_units
@@ -54,8 +55,7 @@ class HubGroup:
                 "use SPREAD, or the ray engine"
             )
         if not machine.could_ever_fit(self.whole_demand()):
-            wanted = [from_units(demand) for demand in self.demands]
-            return f"the bundles {wanted} are more than this machine has"
+            return f"the bundles {_counted(self.demands)} are more than this machine has"
         return None
 
     def reserve(self, machine: ResourcePool) -> bool:
@@ -117,3 +117,10 @@ class HubGroup:
 
     def _scheduling_state(self) -> str:
         return {"CREATED": "FINISHED", "INFEASIBLE": "INFEASIBLE"}.get(self.state, "QUEUED")
+
+
+def _counted(demands: Sequence[Demand]) -> str:
+    """Show equal neighbours once, and how many there are: `[50 x {'CPU': 1.0}]`."""
+    runs = [(len(list(alike)), from_units(demand)) for demand, alike in groupby(demands)]
+    texts = [f"{count} x {bundle}" if count > 1 else f"{bundle}" for count, bundle in runs]
+    return f"[{', '.join(texts)}]"
