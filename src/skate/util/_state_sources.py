@@ -70,7 +70,7 @@ def _bundles(group: Row) -> Iterable[Row]:
                 "bundle_index": index,
             },
             "unit_resources": amounts,
-            "node_id": group["bundles_to_node_id"][index] or None,
+            "node_id": group["bundles_to_node_id"].get(index) or None,
         }
 
 
