@@ -327,6 +327,12 @@ class TestPushDown:
         found = skate.data.read_parquet(tmp_path).filter(expr=condition).take_all()
         assert [row["n"] for row in found] == [2]
 
+    def test_large_numbers_without_a_sign(self, tmp_path):
+        numbers = pa.array([1, 2**64 - 1], pa.uint64())
+        pq.write_table(pa.table({"x": numbers}), tmp_path / "a.parquet")
+        found = skate.data.read_parquet(tmp_path).filter(expr=col("x").is_in([1, 2])).take_all()
+        assert found == [{"x": 1}]
+
     def test_tensors_pass_a_filter(self, tmp_path):
         rows = [{"n": n, "t": np.full((2, 2), n), "r": np.ones(n + 1)} for n in range(3)]
         skate.data.from_items(rows).write_parquet(tmp_path)

@@ -129,8 +129,8 @@ class ParquetSource(FileSource):
 
     def _filtered_alike(self, schema: pa.Schema) -> pa.Schema:
         """Return the columns by which Arrow filters files as its kernels do. Of decimals it
-        compares fewer digits there, and raises where a whole number needs more; views of files
-        it does not compare at all."""
+        compares fewer digits there, and raises where a whole number needs more, or where one of
+        64 bits without a sign is no int64; views of files it does not compare at all."""
         views = {
             column.name
             for stored in self.stored_schemas()
@@ -141,7 +141,8 @@ class ParquetSource(FileSource):
             [
                 column
                 for column in schema
-                if not pa.types.is_decimal(column.type) and column.name not in views
+                if not (pa.types.is_decimal(column.type) or pa.types.is_uint64(column.type))
+                and column.name not in views
             ]
         )
 
