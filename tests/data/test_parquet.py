@@ -327,6 +327,17 @@ class TestPushDown:
         found = skate.data.read_parquet(tmp_path).filter(expr=condition).take_all()
         assert [row["n"] for row in found] == [2]
 
+    @pytest.mark.parametrize("kind", [pa.float32(), pa.int8(), pa.float64()], ids=str)
+    @pytest.mark.parametrize("listed", [[-0.0, 0.1], [0, 1], [0.1, 256]], ids=str)
+    def test_members_of_another_type(self, kind, listed, tmp_path):
+        numbers = pa.array([0.0, 0.0] if kind == pa.int8() else [0.1, 0.1, -0.0]).cast(kind)
+        table = pa.table({"x": numbers})
+        pq.write_table(table, tmp_path / "a.parquet", row_group_size=2)
+        condition = col("x").is_in(listed)
+        in_memory = skate.data.from_arrow(table).filter(expr=condition).take_all()
+        assert skate.data.read_parquet(tmp_path).filter(expr=condition).take_all() == in_memory
+        assert (0 in listed) == any(row["x"] == 0 for row in in_memory)
+
     def test_large_numbers_without_a_sign(self, tmp_path):
         numbers = pa.array([1, 2**64 - 1], pa.uint64())
         pq.write_table(pa.table({"x": numbers}), tmp_path / "a.parquet")

@@ -62,8 +62,8 @@ def _is_in(values: Any, options: Any) -> Any:
     if pa.types.is_null(listed.type):  # none at all, which Arrow takes for a few types only
         listed = listed.cast(values.type)
     found = pc.is_in(values, value_set=listed)
-    if pa.types.is_floating(values.type) and has_zero(listed):
-        return pc.or_(found, pc.fill_null(pc.equal(values, 0.0), False))
+    if any(map(pa.types.is_floating, (values.type, listed.type))) and has_zero(listed):
+        return pc.or_(found, pc.fill_null(pc.equal(values, 0), False))
     return found
 
 

@@ -105,7 +105,25 @@ def may_hold_of_nan(expression: Expr, schema: pa.Schema) -> bool:
     inner = _without_alias(expression)
     if inner.kernel in ("not_equal", "invert"):
         return _reads_floats(inner, schema)
+    if inner.kernel == "is_in" and pa.types.is_floating(inner.arguments["values"].type):
+        return any(value != value for value in inner.arguments["values"].to_pylist())
     return any(may_hold_of_nan(part, schema) for part in inner.parts)
+
+
+def looks_for_another_type(expression: Expr, schema: pa.Schema) -> bool:
+    """Return whether a condition has an `is_in` whose values are not of the type of the column:
+    Arrow converts the one or the other, not always alike in memory and by statistics of files.
+
+    Args:
+        expression: The condition.
+        schema: The columns that there are.
+    """
+    inner = _without_alias(expression)
+    if inner.kernel != "is_in":
+        return any(looks_for_another_type(part, schema) for part in inner.parts)
+    kind, listed = type_of(inner.parts[0], schema), inner.arguments["values"].type
+    alike = (pa.types.is_integer, lambda type_: type_ in (pa.string(), pa.large_string()))
+    return kind != listed and not any(test(kind) and test(listed) for test in alike)
 
 
 def _reads_floats(expression: Expr, schema: pa.Schema) -> bool:

@@ -15,7 +15,7 @@ from skate.data._arrow.hashing import row_hashes
 from skate.data._arrow.plain_types import plain_schema, plain_type, with_plain_types
 from skate.data._arrow.tensors import is_object
 from skate.data._execution.transforms import SourceTask
-from skate.data._expressions.result_types import may_hold_of_nan
+from skate.data._expressions.result_types import looks_for_another_type, may_hold_of_nan
 from skate.data._expressions.steps import set_column
 from skate.data._io.paths import File
 from skate.data._settings.context import DataContext
@@ -123,7 +123,7 @@ class ParquetSource(FileSource):
             wanted = expression.to_pyarrow()
         except Exception:
             return None  # it fails as a step, too, and says why there; or works there only
-        if may_hold_of_nan(expression, schema):
+        if may_hold_of_nan(expression, schema) or looks_for_another_type(expression, schema):
             return None
         return self._with(filters=(*self.filters, wanted))
 
