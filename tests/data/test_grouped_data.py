@@ -163,13 +163,13 @@ class TestGroupsOfFewRows:
             skate.data.range(3).groupby("kk").count().take_all()
 
 
-@pytest.mark.engines("local")
 def test_keys_that_are_called_like_a_result():
     sizes = skate.data.from_items([{"a": n} for n in (1, 1, 2, 3)]).groupby("a").count()
     found = sizes.groupby("count()").count().take_all()
     assert found == [{"count()": 1, "count()_2": 2}, {"count()": 2, "count()_2": 1}]
 
 
+@pytest.mark.engines("local")
 def test_who_has_no_rows_misses_no_column():
     rows = skate.data.range(10).map(lambda row: row).filter(lambda row: row["id"] > 10)
     assert rows.groupby("nowhere").count().take_all() == []

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 from collections.abc import Iterator
+from functools import partial
 
 import grpc
 import psutil
@@ -84,9 +85,10 @@ def test_limit_of_time_and_end() -> None:
         port = skate.init(ignore_reinit_error=True).address_info["metrics_export_port"]
         for name, tag in [("requests", "status_code"), ("error_requests", "error_code")]:
             tags = {tag: "DEADLINE_EXCEEDED", "method": "__call__", "route": "default"}
-            assert values(port, f"num_grpc_{name}_total", **tags)[0] >= 1
-        assert values(port, "num_deployment_grpc_error_requests_total", deployment="Sleeper")
-        assert values(port, "num_ongoing_grpc_requests") == [0]
+            eventually(partial(values, port, f"num_grpc_{name}_total", **tags))
+        errors = "num_deployment_grpc_error_requests_total"
+        eventually(partial(values, port, errors, deployment="Sleeper"))
+        eventually(lambda: values(port, "num_ongoing_grpc_requests") == [0])
         serve.shutdown()
         assert failure(call, you)[0] == grpc.StatusCode.UNAVAILABLE
 

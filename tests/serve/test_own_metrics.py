@@ -110,7 +110,8 @@ def port() -> Iterator[int]:
 def test_requests_are_counted_where_they_end(
     port: int, name: str, tags: dict[str, str], number: float
 ) -> None:
-    assert sum(values(port, name, **tags)) == number
+    # A process that is slow to answer is left out.
+    eventually(lambda: sum(values(port, name, **tags)) == number)
 
 
 def test_who_does_not_answer_is_not_counted_as_one_who_does(port: int) -> None:

@@ -34,8 +34,15 @@ ANSWERS: dict[str, Any] = {
 }
 
 
+_answering = threading.Lock()  # who has it keeps the server from answering
+
+
 class _Server(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
+        with _answering:
+            self._answer()
+
+    def _answer(self) -> None:
         address = urllib.parse.urlsplit(self.path)
         query = urllib.parse.parse_qs(address.query)["query"][0]
         known = address.path == "/api/v1/query" and self.headers["X-Token"] == "secret"
@@ -79,9 +86,9 @@ def threads() -> int:
 def test_answers_keep_their_kinds(address: str, caplog: pytest.LogCaptureFixture) -> None:
     policy = _policy(prometheus_address=f"http://{address}/", prometheus_queries=[*ANSWERS, "?"])
     assert policy.name == "mine"
-    assert policy.prometheus_results is None  # nobody waits for the first answers
-    eventually(lambda: policy.prometheus_results)
-    assert policy.prometheus_results == {
+    with _answering:
+        assert policy.prometheus_results is None  # nobody waits for the first answers
+    answers = {
         "scalar": PrometheusScalar(3.0, 10.5),
         "one": PrometheusVector((PrometheusSample({"a": "b"}, 4.5, 11.0),)),
         "two": PrometheusVector(
@@ -89,6 +96,7 @@ def test_answers_keep_their_kinds(address: str, caplog: pytest.LogCaptureFixture
         ),
         "none": PrometheusVector(()),
     }
+    eventually(lambda: policy.prometheus_results == answers)
     assert policy.prometheus_metrics == {"scalar": 3.0, "one": 4.5}
     assert "scalar or a vector; this one is for a matrix" in caplog.text
     assert "native histograms are not supported" in caplog.text

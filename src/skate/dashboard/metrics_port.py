@@ -10,7 +10,8 @@ import socket
 import threading
 import weakref
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+from socketserver import TCPServer, ThreadingMixIn
 
 from skate._core.measurements import Family, families_of, own_measurements, prometheus_text
 from skate.dashboard.own_names import is_own_name
@@ -39,7 +40,7 @@ class MetricsPort:
     def __init__(self, port: int) -> None:
         self.pid: int = os.getpid()
         self._server = _Server((_HOST, port), _Collection)
-        self.port: int = self._server.server_port
+        self.port: int = self._server.server_address[1]
         self._is_closing = False
         self._thread = threading.Thread(target=self._run, name="skate-metrics", daemon=True)
         _open.add(self)
@@ -73,7 +74,10 @@ class MetricsPort:
         self._server.socket.close()
 
 
-class _Server(ThreadingHTTPServer):
+class _Server(ThreadingMixIn, TCPServer):
+    """As one of `http.server`, which would ask a name server for the name of this machine."""
+
+    allow_reuse_address = True
     daemon_threads = True
     collect: Callable[[], list[Family]]
 

@@ -124,7 +124,7 @@ class Session:
     def _measured_by(self, pid: int) -> list[Row]:
         try:
             return list(self.ask("list", pid, _NEWS_SECONDS, kind=MEASUREMENTS))
-        except NoAnswerError:
+        except (NoAnswerError, ValueError):  # numbers of others are shown all the same
             return []
 
     def rows(self, kind: str) -> list[Row]:
