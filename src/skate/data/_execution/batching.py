@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from copy import copy
+from functools import partial
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -149,14 +150,14 @@ _COMMON = {"float32", "float64", "float16", "int64", "int32", "int16", "int8", "
 def _tensors_of_objects(array: Array, dtype: Any, name: str) -> Any:
     import torch
 
-    tensors = [torch.from_numpy(_numbers_of(value, name)) for value in array]
+    tensors = list(map(torch.from_numpy, map(partial(_numbers_of, name), array)))
     if dtype is not None:
         tensors = [tensor.to(dtype) for tensor in tensors]
     same = len({tensor.shape for tensor in tensors}) == 1
     return torch.stack(tensors) if same else tensors
 
 
-def _numbers_of(value: object, name: str) -> Array:
+def _numbers_of(name: str, value: object) -> Array:
     """Return the array of one row, whose memory is nobody else's: of an array, of a complex
     number, or of a list of these, which Arrow has no type for."""
     try:
