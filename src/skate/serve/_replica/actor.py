@@ -17,7 +17,7 @@ import os
 import time
 from collections.abc import AsyncIterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import skate
 from skate._core.live_rows import announce
@@ -33,6 +33,7 @@ from skate.serve._replica.child_calls import cancel_children, settle_children
 from skate.serve._replica.deployment_actors import SharedActors
 from skate.serve._replica.load_reports import ReplicaLoad
 from skate.serve._replica.logs import ReplicaLogs
+from skate.serve._replica.replica_info import ReplicaInfo
 from skate.serve._replica.request_counts import RequestCounts
 from skate.serve._replica.stats_reports import StatsPlan, StatsReports, dictionary
 from skate.serve._replica.termination import end_gently_on_sigterm
@@ -64,20 +65,6 @@ LIFE_SIGNS = "life signs"  # the concurrency group of `is_alive`
 
 # What gives the task its context back, the request, and when it began.
 _Begun = tuple[contextvars.Token["RequestContext | None"], RequestContext, float]
-
-
-class ReplicaInfo(NamedTuple):
-    """What the controller wants to know of a replica."""
-
-    version: str
-    options: DeploymentOptions
-    checks_health: bool
-    owns_process: bool
-    models: tuple[str, ...]
-    address: str | None  # where it takes connections of others, if it answers HTTP
-    metadata: bytes = b""  # what its code says of it, packed, for routers of the user's
-    docs_path: str | None = None  # where a FastAPI application documents itself
-    gang: GangContext | None = None  # the replicas that it starts and ends with
 
 
 def _streaming(name: str, may_refuse: bool) -> Any:
@@ -157,10 +144,6 @@ class Replica(RequestCounts):
     @property
     def deployment_id(self) -> DeploymentID:
         return self.id.deployment_id
-
-    @property
-    def max_ongoing_requests(self) -> int:
-        return self.options.max_ongoing_requests
 
     @property
     def is_in_service(self) -> bool:

@@ -25,13 +25,18 @@ class RequestCounts:
         self._waiting_for_room: list[asyncio.Future[None]] = []
         self._idle: asyncio.Event | None = None
 
+    @property
+    def max_ongoing_requests(self) -> int:
+        """How many requests may be here at once."""
+        return self.options.max_ongoing_requests
+
     def refuses(self) -> bool:
         """Return whether no request is taken now."""
-        return self.stopping or self.ongoing >= self.options.max_ongoing_requests
+        return self.stopping or self.ongoing >= self.max_ongoing_requests
 
     async def has_room(self) -> None:
         """Return when a request would be taken again, or when none will ever be."""
-        while self.ongoing >= self.options.max_ongoing_requests and not self.stopping:
+        while self.ongoing >= self.max_ongoing_requests and not self.stopping:
             future = asyncio.get_running_loop().create_future()
             self._waiting_for_room.append(future)
             await future
