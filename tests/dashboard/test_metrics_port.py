@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
+import time
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from typing import Any
@@ -50,7 +52,7 @@ class Till:
         return os.getpid()
 
     def tell_nothing(self) -> None:
-        announce_measurements(self, lambda till: [*till.lost])  # type: ignore[attr-defined]
+        announce_measurements(self, lambda till: [*till.lost])
 
 
 def test_all_processes_tell_what_they_have_measured(port: int) -> None:
@@ -121,6 +123,27 @@ def test_a_port_that_is_taken_is_a_warning(capfd: pytest.CaptureFixture[str]) ->
         context = skate.init(engine="inline", _metrics_export_port=number)
     assert port_of(context) == -1
     assert f"nobody can collect metrics on port {number}" in capfd.readouterr().err
+    skate.shutdown()
+
+
+def test_without_descriptors_who_asks_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    port = port_of(skate.init(engine="inline", _metrics_export_port=0))
+    accept, tries = socket.socket.accept, []
+
+    def no_room(listener: socket.socket) -> object:
+        if listener.family != socket.AF_INET or listener.getsockname()[1] != port:
+            return accept(listener)
+        tries.append(listener)
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as changed, socket.create_connection(("127.0.0.1", port)) as asking:
+        changed.setattr(socket.socket, "accept", no_room)
+        asking.sendall(b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n")
+        time.sleep(0.3)  # in which a thread that does not wait tries a thousand times
+        assert len(tries) < 100
+        changed.undo()
+        asking.settimeout(PATIENCE)
+        assert asking.recv(15).endswith(b" 200 OK")
     skate.shutdown()
 
 

@@ -13,7 +13,7 @@ from skate.serve._controller.applications import Applications
 from skate.serve._controller.deployment_state import DeploymentState
 from skate.serve._controller.replicas import Action, ReconfigureReplica, StartReplica, StopReplica
 from skate.serve._identity import DeploymentID
-from skate.serve._replica.actor import ReplicaInfo
+from skate.serve._replica.replica_info import ReplicaInfo
 
 
 def spec(version: str = "1", **given: Any) -> DeploymentSpec:

@@ -19,7 +19,8 @@ from skate.exceptions import ActorDiedError
 from skate.serve._identity import DeploymentID, ReplicaID
 from skate.serve._routing.requests import NOT_YET, RoutedRequest
 from skate.serve._routing.routed_replica import RoutedReplica
-from skate.serve._routing.router import Router, RoutingTable
+from skate.serve._routing.router import Router
+from skate.serve._routing.routing_table import RoutingTable
 from skate.serve.exceptions import (
     BackPressureError,
     ReplicaUnavailableError,

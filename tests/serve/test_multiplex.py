@@ -13,7 +13,8 @@ import pytest
 from skate import serve
 from skate.serve._identity import DeploymentID
 from skate.serve._routing.routed_replica import ReplicaEntry
-from skate.serve._routing.router import Router, RoutingTable
+from skate.serve._routing.router import Router
+from skate.serve._routing.routing_table import RoutingTable
 from tests.support import Tally, eventually
 
 Run = Callable[..., Any]

@@ -14,7 +14,8 @@ import skate
 from skate import serve
 from skate.serve._identity import DeploymentID
 from skate.serve._routing import user_routing
-from skate.serve._routing.router import Router, RoutingTable
+from skate.serve._routing.router import Router
+from skate.serve._routing.routing_table import RoutingTable
 from skate.serve._routing.user_routing import plan_of
 from skate.serve.config import RequestRouterConfig
 from skate.serve.request_router import PendingRequest, ReplicaID, RequestRouter, RunningReplica

@@ -5,6 +5,7 @@ Whoever counts something announces how to describe it; nothing is computed until
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple, TypeVar
@@ -99,7 +100,8 @@ def histogram_samples(
 def prometheus_text(families: Iterable[Family], prefix: str = "") -> str:
     """Return families in the text format of Prometheus.
 
-    Families of the same name become one; of two kinds the first counts.
+    Families of the same name become one; of two kinds the first counts. Numbers of the same tags,
+    as several objects of one process have them, are added up: Prometheus takes one of each.
 
     Args:
         families: What is shown.
@@ -120,8 +122,11 @@ def _lines(family: Family, prefix: str) -> Iterator[str]:
     if family.description:
         yield f"# HELP {shown} {_escaped(family.description)}"
     yield f"# TYPE {shown} {family.kind}"
+    sums = defaultdict[str, float](float)
     for suffix, tags, value in family.samples:
-        yield f"{name}{suffix}{_labels(tags)} {float(value)}"
+        sums[suffix + _labels(tags)] += value
+    for what, total in sums.items():
+        yield f"{name}{what} {total}"
 
 
 def _labels(tags: dict[str, Any]) -> str:

@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 from socketserver import TCPServer, ThreadingMixIn
+from typing import Any
 
 from skate._core.measurements import Family, families_of, own_measurements, prometheus_text
 from skate.dashboard.own_names import is_own_name
@@ -23,6 +24,7 @@ _PROCESS_TAG = "WorkerId"
 _PATHS = ("/", "/metrics")
 _TEXT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _PATIENCE_SECONDS = 10.0  # with who asks slowly
+_PAUSE_SECONDS = 0.1  # until a process without descriptors looks for some again
 
 _open: weakref.WeakSet[MetricsPort] = weakref.WeakSet()
 
@@ -39,9 +41,8 @@ class MetricsPort:
 
     def __init__(self, port: int) -> None:
         self.pid: int = os.getpid()
-        self._server = _Server((_HOST, port), _Collection)
+        self._server = _Server(port)
         self.port: int = self._server.server_address[1]
-        self._is_closing = False
         self._thread = threading.Thread(target=self._run, name="skate-metrics", daemon=True)
         _open.add(self)
 
@@ -55,7 +56,7 @@ class MetricsPort:
         self._thread.start()
 
     def _run(self) -> None:
-        while not self._is_closing:
+        while not self._server.closing.is_set():
             self._server.handle_request()
 
     def close(self) -> None:
@@ -63,7 +64,7 @@ class MetricsPort:
         if self not in _open:
             return
         _open.discard(self)
-        self._is_closing = True
+        self._server.closing.set()
         if self._thread.is_alive():
             self._server.socket.shutdown(socket.SHUT_RDWR)  # wakes the thread
             self._thread.join()
@@ -80,6 +81,17 @@ class _Server(ThreadingMixIn, TCPServer):
     allow_reuse_address = True
     daemon_threads = True
     collect: Callable[[], list[Family]]
+
+    def __init__(self, port: int) -> None:
+        super().__init__((_HOST, port), _Collection)
+        self.closing: threading.Event = threading.Event()
+
+    def get_request(self) -> tuple[Any, Any]:
+        try:
+            return super().get_request()
+        except OSError:  # above all, no descriptor is left; who asks waits until there is one
+            self.closing.wait(_PAUSE_SECONDS)
+            raise
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Say nothing of a client that is gone."""

@@ -12,7 +12,8 @@ from skate.engine import call_at_end
 from skate.exceptions import SkateError
 from skate.serve._identity import CONTROLLER, NAMESPACE, DeploymentID
 from skate.serve._routing.queue_reports import QueueReporter
-from skate.serve._routing.router import Router, RoutingTable
+from skate.serve._routing.router import Router
+from skate.serve._routing.routing_table import RoutingTable
 from skate.serve.exceptions import SkateServeError
 
 if TYPE_CHECKING:

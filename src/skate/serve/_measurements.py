@@ -7,7 +7,6 @@ somebody collects them.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -74,11 +73,13 @@ class AnsweredRequest(NamedTuple):
 
 
 class _Times:
-    __slots__ = ("counts", "milliseconds")
+    __slots__ = ("answered", "counts", "failures", "milliseconds")
 
     def __init__(self) -> None:
         self.counts = [0] * (len(_LIMITS_MS) + 1)
         self.milliseconds = 0.0
+        self.answered = 0
+        self.failures: dict[str, int] = {}  # by kind of error
 
 
 class RequestTimes:
@@ -90,18 +91,33 @@ class RequestTimes:
     def __init__(self) -> None:
         self._times: dict[Key, _Times] = {}
 
-    def count(self, key: Key, seconds: float) -> None:
-        """Count a request that took so long."""
+    def count(self, key: Key, seconds: float, failure: str = "") -> None:
+        """Count a request.
+
+        Args:
+            key: What it has in common with others.
+            seconds: How long it took.
+            failure: The kind of error that it ended with; "" if it was answered.
+        """
         times = self._times.get(key)
         if times is None:
             times = self._times[key] = _Times()
         milliseconds = seconds * 1000
         times.counts[bisect_left(_LIMITS_MS, milliseconds)] += 1
         times.milliseconds += milliseconds
+        if failure:
+            times.failures[failure] = times.failures.get(failure, 0) + 1
+        else:
+            times.answered += 1
+
+    def outcomes(self) -> Iterator[tuple[Key, int, dict[str, int]]]:
+        """Return how many requests of each key were answered, and how many had which error."""
+        for key, times in self._times.copy().items():
+            yield key, times.answered, times.failures.copy()
 
     def totals(self) -> Iterator[tuple[Key, int]]:
         """Return how many requests have had each key."""
-        for key, times in list(self._times.items()):
+        for key, times in self._times.copy().items():
             yield key, sum(times.counts)
 
     def samples(self, tags_of: dict[Key, dict[str, str]]) -> list[Sample]:
@@ -169,16 +185,13 @@ class IngressRequests:
 def of_replica(replica: Replica) -> Iterator[Family]:
     """Return what a replica has measured."""
     own = _tags_of(replica.id)
-    failed, failures = [], Counter[str]()
-    for (route, error), count in list(replica.failures.items()):
-        tags = {**own, "route": route, "exception_type": error}
-        failed.append(Sample("_total", tags, count))
-        failures[route] += count
-    answered, tags_of = [], {}
-    for key, total in replica.times.totals():
+    answered, failed, tags_of = [], [], {}
+    for key, count, failures in replica.times.outcomes():
         tags_of[key] = tags = {**own, "route": key[0]}
-        if total > failures[key[0]]:
-            answered.append(Sample("_total", tags, total - failures[key[0]]))
+        if count:
+            answered.append(Sample("_total", tags, count))
+        for error, failed_count in failures.items():
+            failed.append(Sample("_total", {**tags, "exception_type": error}, failed_count))
     yield Family(
         "serve_deployment_request_counter", "counter", "Requests that were answered.", answered
     )
@@ -205,7 +218,7 @@ def of_replica(replica: Replica) -> Iterator[Family]:
 def of_router(router: Router) -> Iterator[Family]:
     """Return what a router has measured."""
     own = {"deployment": router.id.name, "application": router.id.app_name}
-    counted = list(router.assigned.items())
+    counted = dict(router.assigned).items()
     sent = [Sample("_total", {**own, "route": route}, count) for route, count in counted]
     yield Family("serve_num_router_requests", "counter", "Requests of handles.", sent)
     yield _number(

@@ -59,6 +59,8 @@ class How(NamedTuple):
 
 def _is_in(values: Any, options: Any) -> Any:
     listed = options.values
+    if pa.types.is_dictionary(values.type) and pa.types.is_floating(values.type.value_type):
+        values = values.cast(values.type.value_type)
     if pa.types.is_null(listed.type):  # none at all, which Arrow takes for a few types only
         listed = listed.cast(values.type)
     found = pc.is_in(values, value_set=listed)

@@ -33,7 +33,7 @@ from skate.serve._controller.slow_starts import late_starts, reason_for_delay
 from skate.serve._identity import INGRESSES, DeploymentID, ReplicaID
 from skate.serve._measurements import of_applications
 from skate.serve._routing.routed_replica import ReplicaEntry
-from skate.serve._routing.router import RoutingTable
+from skate.serve._routing.routing_table import RoutingTable
 from skate.serve._status import ApplicationStatus, ProxyStatus, ReplicaRank, ServeStatus
 
 if TYPE_CHECKING:

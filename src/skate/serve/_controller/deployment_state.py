@@ -28,7 +28,7 @@ from skate.serve._status import DeploymentStatus, DeploymentStatusTrigger, Repli
 from skate.serve.gang import GangContext
 
 if TYPE_CHECKING:
-    from skate.serve._replica.actor import ReplicaInfo
+    from skate.serve._replica.replica_info import ReplicaInfo
 
 _UNHEALTHY_AFTER_CHECKS = 3  # failed health checks in a row
 _SHORT_LIFE_SECONDS = 1.0  # a replica that died sooner counts as one that failed to start

@@ -12,7 +12,8 @@ import skate
 from skate.exceptions import SkateError
 from skate.serve._controller.replicas import StartReplica
 from skate.serve._identity import GANG_GROUP, NAMESPACE, DeploymentID, ReplicaID
-from skate.serve._replica.actor import LIFE_SIGNS, Replica, ReplicaInfo
+from skate.serve._replica.actor import LIFE_SIGNS, Replica
+from skate.serve._replica.replica_info import ReplicaInfo
 from skate.serve._system_actors import MAX_CALLS, lists_calls
 
 if TYPE_CHECKING:

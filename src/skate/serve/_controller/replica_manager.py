@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from skate.serve._controller.saved_state import ControllerState, StateReference
     from skate.serve._http.peer import PortInvitation
     from skate.serve._identity import ReplicaHandle
-    from skate.serve._replica.actor import ReplicaInfo
+    from skate.serve._replica.replica_info import ReplicaInfo
     from skate.serve.gang import GangContext
 
 Result = TypeVar("Result")

@@ -66,18 +66,18 @@ class ReplicaApp:
         self, context: RequestContext, scope: Scope, receive: Receive, send: Send
     ) -> None:
         """Count the request in, have it answered, count it out."""
-        begun = self._replica.begin(context)
+        begun, failure = self._replica.begin(context), ""
         try:
             await self.respond(scope, receive, send)
         except asyncio.CancelledError:
             cancel_children(context)
             raise
         except Exception as error:
-            self._replica.note_failure(context, error)
+            failure = type(error).__name__
             raise
         finally:
             settle_children(context)
-            self._replica.end(begun)
+            self._replica.end(begun, failure)
 
     async def respond(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Have the user's code answer a request that has begun; log it, if that is asked for."""

@@ -15,10 +15,9 @@ import contextvars
 import inspect
 import os
 import time
-from collections import Counter
 from collections.abc import AsyncIterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import skate
 from skate._core.live_rows import announce
@@ -29,11 +28,12 @@ from skate.serve import context as serve_context
 from skate.serve._application.options import DeploymentOptions
 from skate.serve._application.specs import DeploymentSpec
 from skate.serve._identity import NAMESPACE, DeploymentID, ReplicaID
-from skate.serve._measurements import RequestTimes, of_replica
+from skate.serve._measurements import of_replica
 from skate.serve._replica.child_calls import cancel_children, settle_children
 from skate.serve._replica.deployment_actors import SharedActors
-from skate.serve._replica.load_reports import ReplicaLoad, Traffic
+from skate.serve._replica.load_reports import ReplicaLoad
 from skate.serve._replica.logs import ReplicaLogs
+from skate.serve._replica.replica_info import ReplicaInfo
 from skate.serve._replica.request_counts import RequestCounts
 from skate.serve._replica.stats_reports import StatsPlan, StatsReports, dictionary
 from skate.serve._replica.termination import end_gently_on_sigterm
@@ -67,20 +67,6 @@ LIFE_SIGNS = "life signs"  # the concurrency group of `is_alive`
 _Begun = tuple[contextvars.Token["RequestContext | None"], RequestContext, float]
 
 
-class ReplicaInfo(NamedTuple):
-    """What the controller wants to know of a replica."""
-
-    version: str
-    options: DeploymentOptions
-    checks_health: bool
-    owns_process: bool
-    models: tuple[str, ...]
-    address: str | None  # where it takes connections of others, if it answers HTTP
-    metadata: bytes = b""  # what its code says of it, packed, for routers of the user's
-    docs_path: str | None = None  # where a FastAPI application documents itself
-    gang: GangContext | None = None  # the replicas that it starts and ends with
-
-
 def _streaming(name: str, may_refuse: bool) -> Any:
     """Make the method of a replica that answers streaming calls. One function for both, as a
     generator inside of another would not end with it."""
@@ -104,7 +90,7 @@ def _streaming(name: str, may_refuse: bool) -> Any:
         else:
             request = self._request(id, route, model_id)
             items = self.code.stream(method, args, kwargs)
-        _, _, since = self.begin(request)
+        (_, _, since), failure = self.begin(request), ""
         try:
             yield None
             async for item in items:
@@ -113,14 +99,14 @@ def _streaming(name: str, may_refuse: bool) -> Any:
             cancel_children(request)
             raise
         except Exception as error:
-            self.note_failure(request, error)
+            failure = type(error).__name__
             raise
         finally:
             settle_children(request)
             if self.logs is not None and self.logs.has_access_log and method != HTTP:
                 self.logs.log_call(method, time.monotonic() - since)
             # The generator may be closed in another context than it began in.
-            self._count_out(request, since)
+            self._count_out(request.pattern, since, failure)
 
     handle.__name__, handle.__qualname__ = name, f"Replica.{name}"
     return skate.method(num_returns="streaming")(handle)
@@ -152,19 +138,12 @@ class Replica(RequestCounts):
         self._stats: list[StatsReports] = []
         self._metadata = b""
         self.logs: ReplicaLogs | None = None
-        self.traffic = Traffic()
-        self.times = RequestTimes()
-        self.failures = Counter[tuple[str, str]]()  # by route and kind of error
         announce("replicas", self, live_rows_of)
         announce_measurements(self, of_replica)
 
     @property
     def deployment_id(self) -> DeploymentID:
         return self.id.deployment_id
-
-    @property
-    def max_ongoing_requests(self) -> int:
-        return self.options.max_ongoing_requests
 
     @property
     def is_in_service(self) -> bool:
@@ -409,21 +388,16 @@ class Replica(RequestCounts):
             self._enter()
         return serve_context._request.set(request), request, time.monotonic()
 
-    def end(self, begun: _Begun) -> None:
-        """Count out a request, and give its task the context that it had before."""
+    def end(self, begun: _Begun, failure: str = "") -> None:
+        """Count out a request, and give its task the context that it had before.
+
+        Args:
+            begun: What `begin` has returned.
+            failure: The kind of error that the request ended with, if it did.
+        """
         token, request, since = begun
         serve_context._request.reset(token)
-        self._count_out(request, since)
-
-    def note_failure(self, request: RequestContext, error: Exception) -> None:
-        """Count a request that ends with an error."""
-        self.failures[request.pattern, type(error).__name__] += 1
-
-    def _count_out(self, request: RequestContext, since: float) -> None:
-        seconds = time.monotonic() - since
-        self.traffic.count(seconds)
-        self.times.count((request.pattern,), seconds)
-        self._one_less()
+        self._count_out(request.pattern, since, failure)
 
     async def handle_request(
         self, method: str, id: str, route: str, model_id: str, /, *args: object, **kwargs: object
@@ -438,20 +412,20 @@ class Replica(RequestCounts):
     ) -> Any:
         """Answer a call that is for this replica and no other, however busy it is."""
         request = self._request(id, route, model_id)
-        begun = self.begin(request)
+        begun, failure = self.begin(request), ""
         try:
             return await self.code.call(method, args, kwargs)
         except asyncio.CancelledError:
             cancel_children(request)
             raise
         except Exception as error:
-            self.note_failure(request, error)
+            failure = type(error).__name__
             raise
         finally:
             settle_children(request)
             if self.logs is not None and self.logs.has_access_log:
                 self.logs.log_call(method, time.monotonic() - begun[2])
-            self.end(begun)
+            self.end(begun, failure)
 
     # Streaming calls of handles; the first item says whether it is taken. The second is for a
     # request that was promised its place, however busy the replica is.

@@ -17,7 +17,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import skate
 from skate._core.futures import value_now, when_done
@@ -27,8 +27,8 @@ from skate.serve._identity import DeploymentID
 from skate.serve._measurements import of_router
 from skate.serve._routing.choosing import for_model, least_busy, less_busy
 from skate.serve._routing.requests import NOT_YET, RequestFailure, RequestRefused, RoutedRequest
-from skate.serve._routing.routed_replica import ReplicaEntry, RoutedReplica
-from skate.serve.config import BackpressureConfig
+from skate.serve._routing.routed_replica import RoutedReplica
+from skate.serve._routing.routing_table import RoutingTable
 from skate.serve.exceptions import (
     BackPressureError,
     DeploymentUnavailableError,
@@ -40,20 +40,7 @@ from skate.serve.exceptions import (
 if TYPE_CHECKING:
     from skate.serve._identity import ReplicaHandle
     from skate.serve._routing.requests import Call
-    from skate.serve._routing.user_routing import RouterPlan, UserRouting
-
-
-class RoutingTable(NamedTuple):
-    """Replicas and limits of a deployment, as the controller tells them to routers."""
-
-    replicas: tuple[ReplicaEntry, ...] = ()
-    max_ongoing_requests: int = 5
-    max_queued_requests: int = -1
-    backpressure: BackpressureConfig = BackpressureConfig()
-    unavailable: str = ""  # why there will be no replicas
-    metrics_interval_s: float = 0  # how often the load is to be told; 0: not at all
-    router: RouterPlan | None = None  # a router of the user's that chooses
-    version: str = ""  # the newest one, whose replicas may have yet to come
+    from skate.serve._routing.user_routing import UserRouting
 
 
 class Router:

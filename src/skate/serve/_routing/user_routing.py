@@ -38,7 +38,8 @@ from skate.serve.request_router import (
 
 if TYPE_CHECKING:
     from skate.serve._routing.routed_replica import RoutedReplica
-    from skate.serve._routing.router import Router, RoutingTable
+    from skate.serve._routing.router import Router
+    from skate.serve._routing.routing_table import RoutingTable
     from skate.serve.config import RequestRouterConfig
 
 logger = logging.getLogger("skate.serve")

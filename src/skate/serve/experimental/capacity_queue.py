@@ -19,7 +19,7 @@ import skate
 from skate._core.argument_checks import numbers, optional, seconds
 from skate.serve import _client
 from skate.serve._replica.deployment_actors import get_deployment_actor_context
-from skate.serve._routing.router import RoutingTable
+from skate.serve._routing.routing_table import RoutingTable
 from skate.serve._system_actors import MAX_CALLS
 
 __all__ = ["CapacityQueue", "CapacityQueueStats", "ReplicaCapacityInfo"]
