@@ -182,10 +182,7 @@ class PlanMaker:
         return Step(f"drop_columns({names})", lambda rows: rows.drop_columns(names))
 
     def _rename(self, columns: Columns) -> Step:
-        old = self.chance.choice(list(columns))
-        names = {
-            old: self.chance.choice([name for name in "aqwbz" if name not in columns] or [old])
-        }
+        names = {self.chance.choice(list(columns)): self.chance.choice("aqwbz")}
         return Step(f"rename_columns({names})", lambda rows: rows.rename_columns(names))
 
     def _rows(self, columns: Columns) -> Step:
@@ -235,7 +232,7 @@ class PlanMaker:
         )
 
     def _keys(self, columns: Columns) -> list[str]:
-        simple = _of(columns, SIMPLE) or list(columns)
+        simple = (self.chance.random() < 0.9 and _of(columns, SIMPLE)) or list(columns)
         return self.chance.sample(simple, min(len(simple), self.chance.choice([1, 1, 2])))
 
     def _sample(self, columns: Columns, least: int, most: int) -> list[str]:

@@ -5,7 +5,7 @@ Each seed makes, with each of the settings,
 - a plan whose rows, types and errors must be the same when all of it runs at once, and when each
   step runs by itself on the rows of the one before;
 - a plan whose rows must be the same however they are read: as batches, in parts, from files;
-- a filter that must find the same rows in a Parquet file and in memory.
+- filters that must find the same rows in a Parquet file and in memory.
 
 What fails prints its seed and steps: `scripts/chaos --plans 0 --seed N` repeats the seed N alone.
 """
@@ -24,7 +24,7 @@ from pathlib import Path
 
 import skate
 from skate import data
-from tests.chaos.plan_filters import check_filter
+from tests.chaos.plan_filters import check_filters
 from tests.chaos.plan_readings import check_reading, plain_rows
 from tests.chaos.plan_steps import PlanMaker, Step, columns_of
 from tests.support import handle_signals_as_usual
@@ -79,7 +79,7 @@ def _compare(at_once: data.Dataset, by_steps: data.Dataset, is_ordered: bool) ->
 
 CHECKS: list[tuple[Callable[[PlanMaker], None], str]] = [
     *((check, settings) for check in (check_plan, check_reading) for settings in SETTINGS),
-    (check_filter, "default"),
+    (check_filters, "default"),
 ]
 """What a seed checks, and with which settings."""
 

@@ -12,7 +12,7 @@ from tests.chaos.plan_steps import PlanMaker
 
 pytestmark = [pytest.mark.engines("inline"), pytest.mark.usefixtures("engine")]
 
-SEEDS = {plans.check_plan: 40, plans.check_reading: 60, plans.check_filter: 200}
+SEEDS = {plans.check_plan: 40, plans.check_reading: 60, plans.check_filters: 30}
 
 
 @pytest.mark.parametrize(("check", "settings"), plans.CHECKS)
