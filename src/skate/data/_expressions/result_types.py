@@ -132,7 +132,7 @@ def _meets_nan(expression: Expr, schema: pa.Schema) -> bool:
         return bool(pa.types.is_floating(schema.field(expression.name).type))
     if isinstance(expression, LiteralExpr):
         value = expression.arguments["value"]
-        return pa.types.is_floating(value.type) and value.as_py() != value.as_py()
+        return bool(pa.types.is_floating(value.type) and value.as_py() != value.as_py())
     return any(_meets_nan(part, schema) for part in expression.parts)
 
 
