@@ -116,6 +116,9 @@ def test_what_there_is_not_is_named():
         col("d").struct[1.5]
     with pytest.raises(TypeError, match="is_in takes a list of values, or lit of one; got 5"):
         col("i").is_in(5)
+    for value in (2**70, [1, 2**70], [1.5, 2**63], object()):
+        with pytest.raises(TypeError, match=r"lit takes a value that Arrow has a type for.*; got"):
+            lit(value)
     with pytest.raises(TypeError, match="Download expressions cannot be converted"):
         download("u").to_pyarrow()
     with pytest.raises(TypeError, match=r"join conditions with &"):

@@ -344,6 +344,15 @@ class TestPushDown:
         found = skate.data.read_parquet(tmp_path).filter(expr=col("x").is_in([1, 2])).take_all()
         assert found == [{"x": 1}]
 
+    @pytest.mark.parametrize("rows", [[1, 2], [None, 1]], ids=str)
+    def test_nothing_is_less_than_nan(self, rows, tmp_path):
+        pq.write_table(pa.table({"n": rows}), tmp_path / "a.parquet")
+        read = skate.data.read_parquet(tmp_path)
+        assert read.filter(expr=~(col("n") < float("nan"))).take_all() == [
+            {"n": n} for n in rows if n is not None
+        ]
+        assert read.filter(expr=col("n") < float("nan")).take_all() == []
+
     def test_tensors_pass_a_filter(self, tmp_path):
         rows = [{"n": n, "t": np.full((2, 2), n), "r": np.ones(n + 1)} for n in range(3)]
         skate.data.from_items(rows).write_parquet(tmp_path)

@@ -368,8 +368,11 @@ class LiteralExpr(Expr):
         self.value = value
         try:
             scalar, arrow = pa.scalar(value), pc.scalar(value)
-        except pa.ArrowInvalid:
-            raise TypeError(f"lit takes a plain value; got {value!r}") from None
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+            raise TypeError(
+                "lit takes a value that Arrow has a type for, such as an integer below 2**64, or a"
+                f" list of values of one type; got {value!r}"
+            ) from None
         super().__init__(
             partial(_same, scalar),
             repr(value),

@@ -96,7 +96,8 @@ def is_nullable(expression: Expr, schema: pa.Schema) -> bool:
 
 def may_hold_of_nan(expression: Expr, schema: pa.Schema) -> bool:
     """Return whether a condition may be true of NaN, which the statistics of files leave out: by
-    them, what `!=` or `~` keeps seems to be nowhere in the file.
+    them, what `!=` or `~` keeps seems to be nowhere in the file. So it does where it compares
+    whole numbers with NaN.
 
     Args:
         expression: The condition.
@@ -104,7 +105,7 @@ def may_hold_of_nan(expression: Expr, schema: pa.Schema) -> bool:
     """
     inner = _without_alias(expression)
     if inner.kernel in ("not_equal", "invert"):
-        return _reads_floats(inner, schema)
+        return _meets_nan(inner, schema)
     if inner.kernel == "is_in" and pa.types.is_floating(inner.arguments["values"].type):
         return any(value != value for value in inner.arguments["values"].to_pylist())
     return any(may_hold_of_nan(part, schema) for part in inner.parts)
@@ -126,10 +127,13 @@ def looks_for_another_type(expression: Expr, schema: pa.Schema) -> bool:
     return kind != listed and not any(test(kind) and test(listed) for test in alike)
 
 
-def _reads_floats(expression: Expr, schema: pa.Schema) -> bool:
+def _meets_nan(expression: Expr, schema: pa.Schema) -> bool:
     if isinstance(expression, ColumnExpr):
         return bool(pa.types.is_floating(schema.field(expression.name).type))
-    return any(_reads_floats(part, schema) for part in expression.parts)
+    if isinstance(expression, LiteralExpr):
+        value = expression.arguments["value"]
+        return bool(pa.types.is_floating(value.type) and value.as_py() != value.as_py())
+    return any(_meets_nan(part, schema) for part in expression.parts)
 
 
 def _without_alias(expression: Expr) -> Expr:
