@@ -312,7 +312,15 @@ def _base_dir() -> str:
     """Return the temporary directory; by hand, because importing `tempfile` takes 10 ms."""
     chosen = os.environ.get("RAY_TMPDIR")  # Ray's, which makes it as well
     if chosen:
-        os.makedirs(chosen, mode=0o700, exist_ok=True)
+        try:
+            os.makedirs(chosen, mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise OSError(
+                error.errno,
+                "RAY_TMPDIR takes a folder, or a path where one can be made: set it to another, "
+                f"or unset it ({error.strerror})",
+                chosen,
+            ) from None
         return os.path.abspath(chosen)
     for path in (os.environ.get("TMPDIR"), "/tmp", "/var/tmp"):
         if path and os.access(path, os.W_OK | os.X_OK):
