@@ -87,15 +87,18 @@ def test_the_temporary_directory_of_ray_is_made_and_goes_first(
 
 
 @pytest.mark.parametrize("below", ["", "below"])
-def test_a_temporary_directory_of_ray_that_is_a_file_is_named(
+def test_a_chosen_folder_that_is_a_file_is_named(
     below: str, tmp_path: Path, monkeypatch: Any
 ) -> None:
     (tmp_path / "file").touch()
     chosen = str(tmp_path / "file" / below)
     monkeypatch.setenv("RAY_TMPDIR", chosen)
-    with pytest.raises(OSError, match=r"RAY_TMPDIR takes a folder.* unset it") as raised:
+    with pytest.raises(OSError, match=r"RAY_TMPDIR takes a folder.* leave it out") as raised:
         SessionFiles()
     assert raised.value.filename == chosen
+    monkeypatch.delenv("RAY_TMPDIR")
+    with pytest.raises(OSError, match=r"spill_dir takes a folder.* leave it out"):
+        SessionFiles(chosen)
 
 
 @pytest.mark.parametrize("where", ["shm_dir", "disk_dir", "dir"])
