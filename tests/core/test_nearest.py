@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import copy
 import pickle
-import sys
 from typing import Any
 
 import pytest
 
-from skate._core.optional_imports import install_command
 from skate.train import CheckpointConfig, FailureConfig, RunConfig, ScalingConfig
 from skate.tune import ResumeConfig, TuneConfig
-from tests.support import run_program
 
 MISSPELT: list[tuple[Any, str, str]] = [
     (ScalingConfig, "num_worker", "num_workers"),
@@ -44,22 +41,3 @@ def test_subclasses_with_parameters_of_their_own() -> None:
             super().__init__(num_workers=size, **others)
 
     assert Mine(size=3).num_workers == 3
-
-
-@pytest.mark.parametrize(
-    ("missing", "wanted", "library", "extra"),
-    [
-        ("pyarrow", "from skate.data import range", "data", "data"),
-        ("numpy", "from skate.predict import BatchPredictor", "predict", "train"),
-    ],
-)
-def test_a_library_without_its_packages(
-    missing: str, wanted: str, library: str, extra: str
-) -> None:
-    program = f"import sys\nsys.modules[{missing!r}] = None\n{wanted}"
-    ended = run_program([sys.executable, "-c", program])
-    last = ended.stderr.strip().splitlines()[-1]
-    assert last == (
-        f"ModuleNotFoundError: skate.{library} needs the package {missing!r}, which is not "
-        f"installed: {install_command(extra)}"
-    )

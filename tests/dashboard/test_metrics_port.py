@@ -106,8 +106,14 @@ def test_only_programs_of_this_machine_may_ask(
     assert collected(port, path, host)[0] == status
 
 
+def test_the_machine_tells_its_port(port: int) -> None:
+    tell = skate.remote(lambda: skate.nodes()[0]["MetricsExportPort"])
+    assert skate.nodes()[0]["MetricsExportPort"] == skate.get(tell.remote()) == port
+
+
 def test_the_port_ends_with_the_session() -> None:
     port = port_of(skate.init(engine="inline", _metrics_export_port=0))
+    assert skate.nodes()[0]["MetricsExportPort"] == port
     Gauge("shops_inline").set(1)
     assert "ray_shops_inline" in collected(port)[1]
     skate.shutdown()
@@ -156,6 +162,7 @@ def test_no_name_server_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_without_the_parameter_there_is_no_port() -> None:
     assert port_of(skate.init(engine="inline")) == -1
+    assert skate.nodes()[0]["MetricsExportPort"] == 0
     skate.shutdown()
 
 

@@ -86,6 +86,21 @@ def test_the_temporary_directory_of_ray_is_made_and_goes_first(
     assert list((tmp_path / "not" / "there").iterdir()) == []
 
 
+@pytest.mark.parametrize("below", ["", "below"])
+def test_a_chosen_folder_that_is_a_file_is_named(
+    below: str, tmp_path: Path, monkeypatch: Any
+) -> None:
+    (tmp_path / "file").touch()
+    chosen = str(tmp_path / "file" / below)
+    monkeypatch.setenv("RAY_TMPDIR", chosen)
+    with pytest.raises(OSError, match=r"RAY_TMPDIR takes a folder.* leave it out") as raised:
+        SessionFiles()
+    assert raised.value.filename == chosen
+    monkeypatch.delenv("RAY_TMPDIR")
+    with pytest.raises(OSError, match=r"spill_dir takes a folder.* leave it out"):
+        SessionFiles(chosen)
+
+
 @pytest.mark.parametrize("where", ["shm_dir", "disk_dir", "dir"])
 def test_what_is_written_while_a_session_is_removed_is_found_by_the_next(
     tmp_path: Path, monkeypatch: Any, where: str

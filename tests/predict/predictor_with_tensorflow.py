@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -137,6 +138,34 @@ def test_bytecode_in_models_of_others_does_not_run(name: str, tmp_path: Path) ->
     assert not marker.exists()
     checkpoint.get_model(allow_pickle=True)
     assert marker.exists()
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation")  # Keras 3 with NumPy 2
+@pytest.mark.parametrize("name", ["model.h5", "model.keras"])
+@pytest.mark.parametrize("version", ["3.12.0", "3.12.1", "3.13.1", "3.13.2"])
+def test_an_old_keras_3_reads_own_models_only(
+    name: str, version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from skate._run.own_files import signatures_of_models
+    from skate.exceptions import UntrustedPickleError
+    from skate.train.tensorflow import TensorflowCheckpoint
+
+    own = TensorflowCheckpoint.from_model(doubling())
+    monkeypatch.setattr("keras.__version__", version)
+    is_old = version in ("3.12.0", "3.13.1")
+    refused = pytest.raises(UntrustedPickleError, match=rf"Keras {version} has .*\[tensorflow\]")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # about formats
+        doubling().save(tmp_path / name)
+    assert bool(signatures_of_models(str(tmp_path), 0.0)) == is_old  # where a loop reports it
+    theirs = TensorflowCheckpoint.from_directory(tmp_path)
+    with refused if is_old else contextlib.nullcontext():
+        theirs.get_model()
+    with refused if is_old else contextlib.nullcontext():
+        own.get_model()
+    assert theirs.get_model(allow_pickle=True).predict(ONES).ravel().tolist() == [2, 4, 6]
+    own = TensorflowCheckpoint.from_model(doubling())
+    assert own.get_model().predict(ONES).ravel().tolist() == [2, 4, 6]
 
 
 def _import(described: dict[str, Any], marker: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,17 @@ def test_it_raises_what_the_function_raises():
     assert trainable.train()["n"] == 1
     with pytest.raises(KeyError, match="broken"):
         trainable.train()
+
+
+def test_its_folder_goes_with_it_outside_of_a_trial():
+    trainable = wrap_function(counting)({})
+    trainable.train()
+    folder = Path(trainable.logdir)
+    assert list(folder.iterdir())
+    trainable.stop()
+    del trainable
+    gc.collect()
+    assert not folder.exists()
 
 
 def test_it_is_a_trainable_like_others(run):

@@ -14,6 +14,19 @@ from skate._core.live_rows import MEASUREMENTS, Row, announce, live_rows
 
 Owner = TypeVar("Owner")
 
+_port = 0
+
+
+def note_port(number: int) -> None:
+    """Remember the port on which this process offers what its session measures; 0 is none."""
+    global _port
+    _port = number
+
+
+def port_of_session() -> int:
+    """Return the port on which this process offers what its session measures, 0 for none."""
+    return _port
+
 
 class Sample(NamedTuple):
     """One number.

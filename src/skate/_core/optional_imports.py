@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
+from types import FrameType
 from typing import Any
 
 
@@ -27,6 +28,53 @@ def try_import(name: str, extra: str) -> Any:
                 name=error.name,
             ) from error
         raise missing(package, extra) from error
+
+
+# What installs the packages that a library imports, but for those with an extra of their own.
+_EXTRA_OF_LIBRARY = {
+    "data": "data", "predict": "train", "serve": "serve", "train": "train", "tune": "tune",
+    "util": "data",
+}  # fmt: skip
+_EXTRA_OF_PACKAGE = {"joblib": "all", "torch": "torch"}
+_IMPORT_SYSTEM = ("importlib", "_frozen_importlib", "_frozen_importlib_external")
+
+
+def check_library_import(name: str) -> None:
+    """Check that no library of ours imports the module `name`, which nobody has found.
+
+    Args:
+        name: The module. Finders call this while it is imported.
+
+    Raises:
+        ModuleNotFoundError: If one does; with the command that installs it.
+    """
+    library = None if "." in name else _importing_library()
+    if library is not None:
+        extra = _EXTRA_OF_PACKAGE.get(name, _EXTRA_OF_LIBRARY[library])
+        raise ModuleNotFoundError(
+            f"skate.{library} needs the package {name!r}, which is not installed: "
+            f"{install_command(extra)}",
+            name=name,
+        )
+
+
+def _importing_library() -> str | None:
+    """Return the library that the user has imported, if one of our modules imports something
+    while it is loaded itself: not where a function imports what users have named."""
+    frame: FrameType | None = sys._getframe(3)  # of whoever called the finder
+    while frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
+        frame = frame.f_back
+    if frame is None or frame.f_code.co_name != "<module>":
+        return None
+    library = None
+    while frame is not None:
+        root, *below = str(frame.f_globals.get("__name__")).split(".")
+        if root == "skate" and below and below[0] in _EXTRA_OF_LIBRARY:
+            library = below[0]
+        elif root != "skate" and root not in _IMPORT_SYSTEM:
+            break
+        frame = frame.f_back
+    return library
 
 
 def missing(package: str, extra: str) -> ImportError:

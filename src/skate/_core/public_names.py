@@ -46,29 +46,8 @@ def lazy_names(module: str) -> tuple[Callable[[str], Any], Callable[[], list[str
 def _attribute(home: str, name: str) -> Any:
     from importlib import import_module
 
-    try:
-        module = import_module(home)
-    except ModuleNotFoundError as error:
-        raise _with_remedy(error, home) from error
+    module = import_module(home)
     return getattr(module, name) if name else module
-
-
-#: What installs the packages that a library needs.
-_EXTRAS = {**{name: name for name in ("data", "train", "tune", "serve")}, "predict": "train"}
-
-
-def _with_remedy(error: ModuleNotFoundError, home: str) -> ModuleNotFoundError:
-    """Return the error of a library whose own packages are not all there, with our extra."""
-    package, library = (error.name or "").partition(".")[0], f"{home}.".split(".")[1]
-    if package == "skate" or library not in _EXTRAS:
-        return error
-    from skate._core.optional_imports import install_command
-
-    text = (
-        f"skate.{library} needs the package {package!r}, which is not installed: "
-        f"{install_command(_EXTRAS[library])}"
-    )
-    return ModuleNotFoundError(text, name=error.name)
 
 
 def _module_below(module: str, name: str) -> ModuleType:
@@ -132,13 +111,17 @@ def _keep_scope(cls: type, home: str) -> None:
 class PathFinder:
     """Imports modules that are in the table and have no file: older spellings, Ray's aliases.
 
-    It is the last of the finders, so that it is asked for what has no file only.
+    It is the last of the finders, so that it is asked for what has no file only. Where that is a
+    package which a library of ours imports, it says what installs it.
     """
 
     @classmethod
     def find_spec(cls, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         """Return how to make the module `name`, if it is in the table."""
         if not name.startswith("skate."):
+            from skate._core.optional_imports import check_library_import
+
+            check_library_import(name)
             return None
         from importlib.machinery import ModuleSpec
 

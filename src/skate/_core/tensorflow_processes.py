@@ -9,6 +9,7 @@ A class that uses the global name `tf` makes its worker import TensorFlow, but t
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -57,6 +58,16 @@ def keras_in_use() -> Any:
 def is_keras_2() -> bool:
     """Return whether it was decided here that `tf.keras` is Keras 2."""
     return os.environ.get(LEGACY_KERAS) in ("1", "true", "True")
+
+
+def unsafe_keras_3() -> str | None:
+    """Return the version of the Keras 3 that is loaded, if models of others can run code in spite
+    of its `safe_mode`: before 3.12.1 (CVE-2025-1550, -8747, -9905, -9906, -49655 and
+    CVE-2026-1462), and before 3.13.2 (the last one)."""
+    version = str(getattr(sys.modules.get("keras"), "__version__", ""))
+    number = tuple(map(int, re.findall(r"\d+", version)[:3]))
+    is_unsafe = (3,) <= number < (3, 12, 1) or (3, 13) <= number < (3, 13, 2)
+    return version if is_unsafe else None
 
 
 def tensorflow_runs() -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from skate._core import notices
 from skate._core.argument_checks import wrong_value
+from skate._core.measurements import note_port
 
 if TYPE_CHECKING:
     from skate.dashboard.metrics_port import MetricsPort
@@ -43,6 +44,7 @@ def offered(port: object) -> Iterator[Callable[[Engine], None]]:
             return
         found.open(_HAVE_PROCESSES[engine.address])
         _port = found
+        note_port(found.port)
         atexit.register(close)
 
     try:
@@ -72,5 +74,6 @@ def close() -> None:
     global _port
     if _port is not None:
         found, _port = _port, None
+        note_port(0)
         atexit.unregister(close)
         found.close()

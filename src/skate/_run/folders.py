@@ -283,6 +283,13 @@ class TemporaryFolder:
         return self.path
 
 
+def folder_for_life_of(owner: object, prefix: str) -> str:
+    """Make a folder that is deleted with `owner`, as a `TemporaryFolder` is; return its path."""
+    path = tempfile.mkdtemp(prefix=prefix, dir=scratch_dir())
+    weakref.finalize(owner, _delete_as, os.getpid(), path)
+    return path
+
+
 def _move_into(place: str, folder: str) -> None:
     """Move a folder to the place of an empty one, which is there at every moment: its name is
     public, and whoever found it free could take it."""

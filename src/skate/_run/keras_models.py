@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import warnings
+from pathlib import Path
 from typing import TypeVar
 
+from skate._core.tensorflow_processes import unsafe_keras_3
 from skate._run.checkpoint import Checkpoint
 from skate._run.folders import TemporaryFolder
+from skate._run.pickles import signature_file, signature_of_file
 
 MODEL_FILE = "model.keras"
 # In the metadata:
@@ -24,9 +27,12 @@ def model_checkpoint(
     if not hasattr(model, "save"):
         raise TypeError(f"only models of Keras can be saved; got {type(model).__name__}")
     folder = TemporaryFolder("checkpoint_")
+    path = os.path.join(folder.path, filename)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about formats; the user chose none
-        model.save(os.path.join(folder.path, filename))
+        model.save(path)
+    if unsafe_keras_3() is not None and os.path.isfile(path):
+        Path(signature_file(path)).write_bytes(signature_of_file(path))
     checkpoint = kind._in_temporary(folder)
     checkpoint.update_metadata({MODEL_FILENAME_KEY: filename, KERAS_KEY: _writer_of(model)})
     return checkpoint

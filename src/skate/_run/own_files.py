@@ -2,7 +2,8 @@
 again, after a crash too.
 
 Only files that predictors and checkpoints of frameworks look for are signed, and of these only the
-ones that cannot be read without running code: weights of torch need no signature.
+ones that cannot be read without running code: weights of torch need no signature, and models of
+Keras only with an old Keras.
 
 What comes from elsewhere stays without a signature, however often it is reported, copied and
 reported again. A model is signed if
@@ -21,9 +22,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from skate._core.tensorflow_processes import unsafe_keras_3
 from skate._run.pickles import PICKLE_START, signature_file, signature_of_file
 
 SKLEARN_FILES = ("model.pkl", "model", "estimator.pkl")
+KERAS_FILES = ("model.keras", "model.h5")
 TORCH_FILES = ("model.pt", "model.pth", "checkpoint.pt")
 
 _ARCHIVE = b"PK"  # begins what torch writes, since version 1.6
@@ -63,7 +66,7 @@ def note_foreign_models(folder: str) -> None:
 
 def _unsigned_models(folder: str) -> Iterator[tuple[str, bytes]]:
     """Return each model without a valid signature beside it, and the one it would have."""
-    names: tuple[str, ...] = (*SKLEARN_FILES, *TORCH_FILES)
+    names: tuple[str, ...] = (*SKLEARN_FILES, *TORCH_FILES, *KERAS_FILES)
     if os.path.isfile(folder):
         folder, name = os.path.split(folder)
         names = tuple({name} & set(names))
@@ -85,6 +88,8 @@ def _last_change(path: str) -> float:
 
 
 def _runs_code(path: str) -> bool:
+    if os.path.basename(path) in KERAS_FILES:
+        return unsafe_keras_3() is not None
     with open(path, "rb") as file:
         start = file.read(2)
     if start != _ARCHIVE:

@@ -172,6 +172,17 @@ def read_signed(path: str, allow_pickle: bool = False) -> bytes:
     return data
 
 
+def is_signed_file(path: str) -> bool:
+    """Return whether the signature beside a file is this user's, and that of its content.
+
+    Args:
+        path: The file.
+    """
+    with contextlib.suppress(OSError):
+        return hmac.compare_digest(signature_of_file(path), read_plain(signature_file(path)))
+    return False
+
+
 def _blocks(path: str) -> Iterator[bytes]:
     with open(path, "rb") as file:
         while block := file.read(_BLOCK_BYTES):

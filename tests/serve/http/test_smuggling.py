@@ -51,6 +51,8 @@ FORMS = {
     "a space in the path": b"GET /a b HTTP/1.1\r\nhost: x\r\n\r\n",
     "two hosts": b"GET / HTTP/1.1\r\nhost: x\r\nHost: y\r\n\r\n",
     "two hosts of a websocket": (WEBSOCKET % b"a").replace(b"\r\n", b"\r\nhost: x\r\n", 1),
+    "no host": b"GET / HTTP/1.1\r\nx: y\r\n\r\n",
+    "no host of a websocket": (WEBSOCKET % b"a").replace(b"host: x\r\n", b"", 1),
     "no version that there is": b"GET / HTTP/9.9\r\nhost: x\r\n\r\n",
 }  # fmt: skip
 
@@ -81,5 +83,16 @@ def test_it_is_refused_and_what_follows_is_never_read(form: str) -> None:
             client = await connect(here)
             assert await ask(client) == "A"
             client[1].close()
+
+    test()
+
+
+def test_a_request_of_http_1_0_needs_no_host() -> None:
+    @on_a_loop
+    async def test() -> None:
+        async with shared_port() as here:
+            await here.serve(Counts())
+            heard = await asyncio.wait_for(said(here, b"GET / HTTP/1.0\r\n\r\n"), 20)
+            assert heard.startswith(b"HTTP/1.1 200 ")
 
     test()

@@ -34,7 +34,8 @@ class Expr:
     `runs_python`: it has a user's function in it, which is worth a process. `counts_rows`: it
     depends on how many rows came before. `repeatable`: it gives the same each time. `kernel` names
     what it does to its parts, with `arguments` that are the same for all rows, for engines other
-    than Arrow's kernels; "" if none is to know.
+    than Arrow's kernels; "" if none is to know. `arrow` is the same for files that can filter, and
+    `in_arrow` makes it of those of the parts for everybody else.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Expr:
         parts: Sequence[Expr],
         arrow: pc.Expression | None = None,
         *,
+        in_arrow: Callable[..., pc.Expression] | None = None,
         kernel: Text = "",
         arguments: Mapping[Text, Any] = _NO_ARGUMENTS,
         runs_python: bool = False,
@@ -56,6 +58,7 @@ class Expr:
         self.arguments = arguments
         self.parts: tuple[Expr, ...] = tuple(parts)
         self._arrow = arrow  # the same as pyarrow's Expression, for files that can filter
+        self._in_arrow = in_arrow  # likewise, made of those of the parts; for others than files
         self._alias: Text | None = None
         self.runs_python: bool = runs_python or any(part.runs_python for part in parts)
         self.counts_rows: bool = counts_rows or any(part.counts_rows for part in parts)
@@ -98,14 +101,21 @@ class Expr:
         alike = all(mine.structurally_equals(theirs) for mine, theirs in pairs)
         return alike and (self._text, self._alias) == (other._text, other._alias)
 
+    @property
+    def filter_of_files(self) -> pc.Expression | None:
+        """The same for files that can filter; None if they may do it in another way."""
+        return self._arrow
+
     def to_pyarrow(self) -> pc.Expression:
-        if self._arrow is None:
+        if self._arrow is not None:
+            return self._arrow
+        if self._in_arrow is None:
             kind = type(self).__name__.removesuffix("Expr")
             raise TypeError(
                 f"{kind} expressions cannot be converted to PyArrow expressions: {self} has no "
                 "counterpart there"
             )
-        return self._arrow
+        return self._in_arrow(*[part.to_pyarrow() for part in self.parts])
 
     def evaluate(self, block: Block) -> Column | pa.Scalar:
         """Compute the column for this block."""
@@ -261,6 +271,7 @@ class Expr:
             partial(_called_with, pc.cast, self, {"target_type": target, "safe": safe}),
             f"{self}.cast({target})",
             (self,),
+            in_arrow=partial(_cast, target, safe),
             kernel="cast",
             arguments={"type": target},
         )
@@ -268,7 +279,8 @@ class Expr:
     def power(self, exponent: Any) -> Expr:
         other = as_expression(exponent)
         text = f"({self} ** {other})"
-        return _of_kernel(partial(_applied, pc.power, (self, other), text), text, (self, other))
+        evaluate = partial(_applied, pc.power, (self, other), text)
+        return _of_kernel(evaluate, text, (self, other), in_arrow=pc.power)
 
     __pow__ = power
 
@@ -277,6 +289,7 @@ class Expr:
             partial(_called_with, pc.round, self, {"ndigits": ndigits}),
             f"{self}.round({ndigits})",
             (self,),
+            in_arrow=partial(pc.round, ndigits=ndigits),
         )
 
     def fill_null(self, value: object) -> Expr:
@@ -470,6 +483,7 @@ class AliasExpr(Expr):
             expr._text,
             expr.parts,
             expr._arrow,
+            in_arrow=expr._in_arrow,
             kernel=expr.kernel,
             arguments=expr.arguments,
             runs_python=expr.runs_python,
@@ -494,7 +508,8 @@ def _unary(kernel: str, a: Expr, arrow: Callable[[Any], Any] | None = None) -> E
     function = getattr(pc, kernel)
     pushed = arrow(a._arrow) if arrow is not None and a._arrow is not None else None
     text = f"{kernel}({a})"
-    return _of_kernel(partial(_applied, function, (a,), text), text, (a,), pushed, kernel=kernel)
+    evaluate = partial(_applied, function, (a,), text)
+    return _of_kernel(evaluate, text, (a,), pushed, in_arrow=function, kernel=kernel)
 
 
 def _of_kernel(*made_of: Any, **known: Any) -> Expr:
@@ -509,15 +524,17 @@ def _computed(op: Operation, *operands: Expr) -> dict[str, Any]:
     """Collect what an `Expr` is made of that does this to the operands."""
     how = HOW[op]
     text = how.written.format(*operands)
+    in_arrow = None if _joins_text(op, operands) else how.pushed
+    inner = [operand._arrow for operand in operands]
     pushed = None
-    if how.pushed is not None and not _joins_text(op, operands):
-        inner = [operand._arrow for operand in operands]
-        pushed = None if any(part is None for part in inner) else how.pushed(*inner)
+    if in_arrow is not None and all(part is not None for part in inner):
+        pushed = in_arrow(*inner)
     return {
         "evaluate": partial(_applied, how.function, operands, text),
         "text": text,
         "parts": operands,
         "arrow": pushed,
+        "in_arrow": in_arrow,
         "kernel": how.kernel,
     }
 
@@ -528,12 +545,20 @@ def _member(left: Expr, right: Expr) -> dict[str, Any]:
         raise TypeError(f"is_in takes a list of values, or lit of one; got {right!r}")
     made = _computed(Operation.IN, left, right)
     options = right.arguments["value"].values
-    pushed = None
-    if left._arrow is not None:
-        pushed = left._arrow.isin([*right.value])
-        if has_zero(options):
-            pushed = pushed | ((left._arrow == 0) & left._arrow.is_valid())
-    return {**made, "parts": (left,), "arrow": pushed, "arguments": {"values": options}}
+    in_arrow = partial(_is_in, [*right.value], has_zero(options))
+    pushed = None if left._arrow is None else in_arrow(left._arrow)
+    arguments = {"values": options}
+    arrow = {"arrow": pushed, "in_arrow": in_arrow}
+    return {**made, **arrow, "parts": (left,), "arguments": arguments}
+
+
+def _is_in(values: list[Any], zeros: bool, a: pc.Expression) -> pc.Expression:
+    found = a.isin(values)
+    return found | ((a == 0) & a.is_valid()) if zeros else found
+
+
+def _cast(target: pa.DataType, safe: bool, a: pc.Expression) -> pc.Expression:
+    return a.cast(target, safe)
 
 
 def _joins_text(op: Operation, operands: Sequence[Expr]) -> bool:

@@ -6,7 +6,7 @@ A method takes its arguments as the function of pyarrow.compute does that it sta
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 class Namespace:
-    """Methods named in `kernels`, and those that derived classes add."""
+    """Methods named in `kernels`, and those that derived classes add; by Arrow's functions, but
+    for those that are not `in_arrow`."""
 
     name = ""
     kernels: ClassVar[dict[str, str]] = {}
@@ -30,7 +31,13 @@ class Namespace:
         self._expression = expression
 
     def _apply(
-        self, method: str, function: Callable[..., Column], op: str = "", **arguments: object
+        self,
+        method: str,
+        function: Callable[..., Column],
+        op: str = "",
+        *,
+        in_arrow: bool = True,
+        **arguments: object,
     ) -> Expr:
         from skate.data._expressions.functions import KernelExpr
 
@@ -40,6 +47,7 @@ class Namespace:
             lambda block: function(inner.evaluate(block)),
             text,
             (inner,),
+            in_arrow=function if in_arrow else None,
             kernel=op and f"{self.name}.{op}",
             arguments=arguments,
         )
@@ -55,7 +63,7 @@ class Namespace:
         def call(*args: object, **kwargs: object) -> Expr:
             shown = ", ".join([*map(repr, args), *(f"{k}={v!r}" for k, v in kwargs.items())])
             text = f"{name}({shown})"
-            given = {"args": args, "kwargs": kwargs}
+            given: dict[str, Any] = {"args": args, "kwargs": kwargs}
             return self._apply(text, lambda x: function(x, *args, **kwargs), name, **given)
 
         return call
@@ -181,11 +189,13 @@ class Lists(Namespace):
             raise ValueError(f"order takes 'ascending' or 'descending'; got {order!r}")
         if null_placement not in ("at_start", "at_end"):
             raise ValueError(f"null_placement takes 'at_start', 'at_end'; got {null_placement!r}")
-        return self._apply(f"sort({order!r})", lambda x: _sorted_lists(x, order, null_placement))
+        return self._apply(
+            f"sort({order!r})", lambda x: _sorted_lists(x, order, null_placement), in_arrow=False
+        )
 
     def flatten(self) -> Expr:
         """Make lists of lists one level less deep."""
-        return self._apply("flatten()", _flattened)
+        return self._apply("flatten()", _flattened, in_arrow=False)
 
 
 def _one_array(column: Column) -> pa.Array:
@@ -265,10 +275,10 @@ class Maps(Namespace):
     name = "map"
 
     def keys(self) -> Expr:
-        return self._apply("keys()", lambda x: _map_part(x, 0))
+        return self._apply("keys()", lambda x: _map_part(x, 0), in_arrow=False)
 
     def values(self) -> Expr:
-        return self._apply("values()", lambda x: _map_part(x, 1))
+        return self._apply("values()", lambda x: _map_part(x, 1), in_arrow=False)
 
 
 def _map_part(column: Column, number: int) -> Column:
@@ -291,7 +301,7 @@ class Arrays(Namespace):
 
     def to_list(self) -> Expr:
         """Convert to lists, nested for more than one dimension."""
-        return self._apply("to_list()", _as_lists)
+        return self._apply("to_list()", _as_lists, in_arrow=False)
 
 
 def _as_lists(column: Column) -> pa.Array:

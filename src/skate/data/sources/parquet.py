@@ -120,9 +120,11 @@ class ParquetSource(FileSource):
             return None
         try:
             expression.get_type(self._filtered_alike(schema))
-            wanted = expression.to_pyarrow()
         except Exception:
-            return None  # it fails as a step, too, and says why there; or works there only
+            return None  # it fails as a step, too, and says why there
+        wanted = expression.filter_of_files
+        if wanted is None:
+            return None
         if may_hold_of_nan(expression, schema) or looks_for_another_type(expression, schema):
             return None
         return self._with(filters=(*self.filters, wanted))

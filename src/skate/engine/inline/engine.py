@@ -21,6 +21,7 @@ from weakref import ref as WeakRef  # noqa: N812
 
 from skate._core.ids import NodeID, TaskID, WorkerID, actor_id_of
 from skate._core.labels import Selector, lacking, with_labels
+from skate._core.measurements import port_of_session
 from skate._core.refs import ObjectRef
 from skate._core.runtime_environments import run_setup_hook
 from skate.engine.affinity import elsewhere
@@ -434,6 +435,7 @@ class InlineEngine(Engine):
                 "NodeManagerAddress": "127.0.0.1",
                 "NodeManagerHostname": os.uname().nodename,
                 "NodeName": "127.0.0.1",
+                "MetricsExportPort": port_of_session(),
                 "Resources": self.cluster_resources(),
                 "Labels": self._all_labels(),
             }

@@ -67,7 +67,7 @@ class SessionFiles:
         self.shm_dir: str = _make_inside(self.home, _OBJECTS)
         self.dir: str = self.home if in_home else self._make_elsewhere(base)
         if spill_dir:
-            os.makedirs(spill_dir, mode=0o700, exist_ok=True)  # the user's own choice
+            _make_chosen("spill_dir", spill_dir)
             self.disk_dir: str = self._make_elsewhere(spill_dir)
         else:
             self.disk_dir = _make_inside(self.dir, _SPILLED)
@@ -312,12 +312,25 @@ def _base_dir() -> str:
     """Return the temporary directory; by hand, because importing `tempfile` takes 10 ms."""
     chosen = os.environ.get("RAY_TMPDIR")  # Ray's, which makes it as well
     if chosen:
-        os.makedirs(chosen, mode=0o700, exist_ok=True)
+        _make_chosen("RAY_TMPDIR", chosen)
         return os.path.abspath(chosen)
     for path in (os.environ.get("TMPDIR"), "/tmp", "/var/tmp"):
         if path and os.access(path, os.W_OK | os.X_OK):
             return os.path.abspath(path)
     return os.getcwd()
+
+
+def _make_chosen(name: str, path: str) -> None:
+    """Make the folder that the user has chosen by a variable or parameter of this name."""
+    try:
+        os.makedirs(path, mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise OSError(
+            error.errno,
+            f"{name} takes a folder, or a path where one can be made: set it to another, or leave "
+            f"it out ({error.strerror})",
+            path,
+        ) from None
 
 
 def _shm_base(base: str) -> str:

@@ -41,7 +41,7 @@ class _HeadTooLargeError(Exception):
     """Ends the parsing of a request that is refused."""
 
 
-class _TwoHostsError(Exception):
+class _HostError(Exception):
     """Ends the parsing of a request of which two readers could think differently whose it is."""
 
 
@@ -175,8 +175,9 @@ class HttpConnection(_UvicornProtocol):
         if came > _LARGEST_HEAD_BYTES and self._head_size() > _LARGEST_HEAD_BYTES:
             self._refusal = 431
             raise _HeadTooLargeError
-        if len(dict(self.headers)) < len(self.headers) and self._has_two_hosts():
-            raise _TwoHostsError
+        named = dict(self.headers)
+        if (len(named) < len(self.headers) or b"host" not in named) and not self._names_its_host():
+            raise _HostError
         is_first, self._is_first = self._is_first, False
         if self.held and self._goes_elsewhere(is_first):
             raise _NotHereError
@@ -195,8 +196,10 @@ class HttpConnection(_UvicornProtocol):
     def _head_size(self) -> int:
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
 
-    def _has_two_hosts(self) -> bool:
-        return sum(name == b"host" for name, _ in self.headers) > 1
+    def _names_its_host(self) -> bool:
+        """Return whether there is one Host, which requests of HTTP/1.0 may leave out."""
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        return hosts == 1 or (hosts == 0 and self.parser.get_http_version() == "1.0")
 
     def on_chunk_header(self) -> None:
         """Expect trailers, until a body comes: they are limited as a head is, and dropped. Else

@@ -1,8 +1,8 @@
-"""Code in models of Keras 2: what their files say must not choose what Python runs.
+"""Code in models of Keras: what their files say must not choose what Python runs.
 
-Keras 3 refuses such files by itself. Keras 2 unpacks bytecode (layers called Lambda), imports
-whatever module a description names, and calls any function of TensorFlow that it names, such as
-one that writes files, while a model is read.
+Keras 3 refuses such files by itself, but for old versions of it. Keras 2 unpacks bytecode (layers
+called Lambda), imports whatever module a description names, and calls any function of TensorFlow
+that it names, such as one that writes files, while a model is read.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from skate._core.optional_imports import try_import
-from skate._run.pickles import is_allowed
+from skate._core.optional_imports import install_command, try_import
+from skate._core.tensorflow_processes import unsafe_keras_3
+from skate._run.pickles import NOT_SIGNED, is_allowed, is_signed_file
 from skate.exceptions import UntrustedPickleError
 
 # Layers that are Python bytecode, any operation of TensorFlow, or any method of a class.
@@ -60,6 +61,27 @@ def check_no_code(path: str, allow_pickle: bool) -> None:
     for described in _descriptions(path):
         for what in _code_in(described):
             raise UntrustedPickleError(path, f"is a Keras model with {what}, which may run code")
+
+
+def check_safe_mode(path: str, allow_pickle: bool) -> None:
+    """Check that the `safe_mode` of the Keras 3 that is loaded is enough for a model.
+
+    Args:
+        path: A file.
+        allow_pickle: Whether it may run what it brings along.
+
+    Raises:
+        UntrustedPickleError: If there are ways around it, the model is not this user's own, and
+            that is not allowed.
+    """
+    version = unsafe_keras_3()
+    if version is None or allow_pickle or is_allowed() or is_signed_file(path):
+        return
+    raise UntrustedPickleError(
+        path,
+        f"is a Keras model {NOT_SIGNED}; and Keras {version} has known ways around its safe_mode",
+        instead=f". Or upgrade Keras: {install_command('tensorflow')}",
+    )
 
 
 def _descriptions(path: str) -> Iterator[Any]:

@@ -15,7 +15,7 @@ from skate._run.folders import TemporaryFolder, copy_tree
 from skate._run.keras_models import KERAS_KEY, MODEL_FILENAME_KEY, model_checkpoint
 from skate._run.links import check_links
 from skate._run.pickles import is_allowed
-from skate.train.tensorflow._code_in_models import check_no_code
+from skate.train.tensorflow._code_in_models import check_no_code, check_safe_mode
 
 if TYPE_CHECKING:
     import keras
@@ -191,8 +191,10 @@ class TensorflowCheckpoint(Checkpoint):
             return _read_by_keras_2(path, allow_pickle)
         if os.path.isdir(path) and not is_keras_2():
             return _saved_model(tf, path, allow_pickle)
-        check_no_code(path, allow_pickle or not is_keras_2())
-        return tf.keras.models.load_model(path, safe_mode=not (allow_pickle or is_allowed()))
+        load_model = tf.keras.models.load_model
+        check = check_no_code if is_keras_2() else check_safe_mode
+        check(path, allow_pickle)
+        return load_model(path, safe_mode=not (allow_pickle or is_allowed()))
 
 
 def _read_by_keras_2(path: str, allow_pickle: bool) -> keras.Model:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from skate._run.checkpoint import DICT_FILE, Checkpoint
-from skate._run.folders import scratch_dir
+from skate._run.folders import folder_for_life_of, scratch_dir
 from skate._run.types import Config, ResultRow
 from skate.tune.result import (
     DONE,
@@ -411,10 +411,10 @@ class Trainable:
 
     @property
     def logdir(self) -> str:
-        """A folder of the trial."""
+        """The folder of the trial; outside of one, a folder that goes with this object."""
         if self._logdir is None:
-            info = self._trial_info
-            self._logdir = getattr(info, "trial_dir", None) or tempfile.mkdtemp(prefix="trial_")
+            folder = getattr(self._trial_info, "trial_dir", None)
+            self._logdir = folder or folder_for_life_of(self, "trial_")
         return self._logdir
 
     @property

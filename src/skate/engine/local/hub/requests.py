@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from skate import exceptions
+from skate._core.measurements import port_of_session
 from skate.engine.local.hub import inventory
 from skate.engine.local.hub.actors import DEAD
 from skate.engine.local.hub.object_rows import all_object_rows
@@ -140,7 +141,7 @@ class Requests:
                 "ObjectManagerPort": 0,
                 "ObjectStoreSocketName": "",
                 "RayletSocketName": "",
-                "MetricsExportPort": 0,
+                "MetricsExportPort": port_of_session(),
                 "NodeName": "127.0.0.1",
                 "RuntimeEnvAgentPort": 0,
                 "MetricsAgentPort": 0,
