@@ -451,7 +451,7 @@ def test_restored_with_other_settings(run_config):
     )
     assert again.backend_config == TorchConfig(timeout_s=7)
     assert own.storage_path == run_config().storage_path
-    with pytest.raises(TypeError, match="no parameter 'scalingconfig'.* scaling_config"):
+    with pytest.raises(TypeError, match=r"no parameter 'scalingconfig'.* scaling_config"):
         TorchTrainer.restore(first.path, scalingconfig={})
 
 
